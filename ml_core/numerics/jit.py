@@ -1,0 +1,87 @@
+"""The one way to compile: no GIL, cached on disk when a folder is writable, and warm-up calls listed in one place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+_warm: list[tuple[Any, Callable[[], tuple[Any, ...]]]] = []
+
+
+def _source_digest() -> str:
+    """Hash of the package's sources: a callee changed in another file must not leave its callers' cache valid."""
+    h = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
+        h.update(path.read_bytes())
+    return h.hexdigest()[:16]
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _cache_folder() -> Path | None:
+    """NUMBA_CACHE_DIR, the user's cache, or the temporary folder: the first that can be written."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    bases = [Path(given)] if given else [Path(home) / "postfit", Path(tempfile.gettempdir()) / f"postfit-{os.getuid()}"]
+    return next((p for p in (base / f"numba-{_source_digest()}" for base in bases) if _writable(p)), None)
+
+
+_FOLDER = _cache_folder()
+if _FOLDER is not None:
+    numba.config.CACHE_DIR = str(_FOLDER)
+
+
+def compiled(warm: Callable[[], tuple[Any, ...]]) -> Callable[[F], F]:
+    """Compile a function of arrays and scalars with numba.
+
+    `warm()` gives small arguments of the types used in earnest (give both writable and read-only arrays where models
+    are memory-mapped); `warm_up` calls the function with them so that a worker or an image starts hot.
+    """
+
+    def decorate(function: F) -> F:
+        fast = numba.njit(cache=_FOLDER is not None, nogil=True)(function)
+        _warm.append((fast, warm))
+        return fast  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def inner(function: F) -> F:
+    """Compile a helper that only other compiled functions call; it is warmed through them."""
+    return numba.njit(cache=_FOLDER is not None, nogil=True)(function)  # type: ignore[no-any-return]
+
+
+def read_only(*arrays: Any) -> tuple[Any, ...]:
+    """The arguments with arrays made read-only, as a memory-mapped model's are."""
+    out = []
+    for a in arrays:
+        if isinstance(a, np.ndarray):
+            a = a.copy()
+            a.flags.writeable = False
+        out.append(a)
+    return tuple(out)
+
+
+def warm_up() -> int:
+    """Import every algorithm and call each compiled entry point once; returns how many."""
+    from ml_core.registry import algorithms  # noqa: PLC0415 - the registry imports the families, which import this file
+
+    algorithms()
+    for function, arguments in _warm:
+        function(*arguments())
+    return len(_warm)

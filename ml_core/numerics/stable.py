@@ -1,0 +1,31 @@
+"""Elementary functions that neither overflow nor cancel."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, log_expit, logsumexp
+
+from ml_core.arrays import Matrix, Vector
+
+__all__ = ["expit", "log_expit", "log_softmax", "logsumexp", "softmax", "softplus"]
+
+
+def softplus(t: Vector) -> Vector:
+    """log(1 + e^t), elementwise."""
+    return np.logaddexp(0.0, t)
+
+
+def log_softmax(scores: Matrix) -> Matrix:
+    """scores - logsumexp(scores), by row, (n, K). A row of all -inf gives the uniform distribution."""
+    top = scores.max(axis=1, keepdims=True)
+    shifted = scores - np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        out = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    lost = ~np.isfinite(top[:, 0])
+    out[lost] = -np.log(scores.shape[1])
+    return np.asarray(out)
+
+
+def softmax(scores: Matrix) -> Matrix:
+    """exp(log_softmax), rows sum to 1, (n, K)."""
+    return np.asarray(np.exp(log_softmax(scores)))

@@ -1,0 +1,109 @@
+"""A constructor's signature is the one description of its parameters: validation, JSON Schema, docs and forms use it."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import Annotated, Any, get_type_hints
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import create_model
+
+from ml_core.errors import InvalidParameter, Issue
+
+Alpha = Annotated[float, Field(ge=0, description="Strength of the penalty; 0 switches it off.")]
+Tol = Annotated[float, Field(gt=0, description="Stopping tolerance, in the units the solver states.")]
+MaxIter = Annotated[int, Field(ge=1, description="Most iterations.")]
+Seed = Annotated[int, Field(ge=0, lt=2**63, description="Seed of every random choice; equal seeds give equal bits.")]
+
+
+def _numbers(ndim: int, nullable: bool = False) -> Any:
+    def convert(value: Any) -> Any:
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
+            array = value.astype(np.float64)
+        else:
+            flat = value if ndim == 1 else [x for row in value for x in row]
+            if any(isinstance(x, bool) or not (x is None or isinstance(x, (int, float, np.number))) for x in flat):
+                raise ValueError("expected numbers")
+            array = np.asarray(value, dtype=np.float64)
+        if array.ndim != ndim:
+            raise ValueError(f"expected {ndim} dimension(s), got {array.ndim}")
+        if not nullable and not np.isfinite(array).all():
+            raise ValueError("expected finite numbers")
+        return array
+
+    return BeforeValidator(lambda v: _as_value_error(convert, v))
+
+
+def _as_value_error(convert: Any, value: Any) -> Any:
+    try:
+        return convert(value)
+    except TypeError as e:
+        raise ValueError(f"expected a list of numbers: {e}") from e
+
+
+_NUMBERS = {"type": "array", "items": {"type": "number"}}
+RealVector = Annotated[np.ndarray, _numbers(1), WithJsonSchema(_NUMBERS)]
+"""A list of finite numbers; (n,) float64 array inside."""
+RealMatrix = Annotated[np.ndarray, _numbers(2), WithJsonSchema({"type": "array", "items": _NUMBERS})]
+"""A list of equally long lists of finite numbers; (n, d) float64 array inside."""
+Label = bool | int | float | str
+"""A class label: any JSON scalar."""
+
+
+def nested(check: Any, what: str) -> Any:
+    """Annotation of a parameter that is itself a part (estimator, kernel …); the schema marks it `x-spec: what`."""
+    return (AfterValidator(check), WithJsonSchema({"type": "object", "title": f"{what} spec", "x-spec": what}))
+
+
+def signature(cls: type) -> dict[str, inspect.Parameter]:
+    """Keyword parameters of a constructor or function, in order."""
+    target = cls.__init__ if isinstance(cls, type) else cls  # type: ignore[misc]
+    return {k: p for k, p in inspect.signature(target).parameters.items() if k != "self"}
+
+
+@cache
+def model_of(target: Any) -> type[BaseModel]:
+    """The pydantic model of a constructor's or function's parameters: strict, closed."""
+    hints = get_type_hints(target.__init__ if isinstance(target, type) else target, include_extras=True)
+    fields: dict[str, Any] = {}
+    for name, p in signature(target).items():
+        default = ... if p.default is inspect.Parameter.empty else p.default
+        fields[name] = (hints[name], default)
+    config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=())
+    made: type[BaseModel] = create_model(f"{target.__name__}Params", __config__=config, **fields)
+    return made
+
+
+def schema_of(target: Any) -> dict[str, Any]:
+    """JSON Schema of the parameters, with descriptions, bounds and defaults."""
+    return model_of(target).model_json_schema()
+
+
+def unwrap(value: Any) -> Any:
+    """NumPy scalars → Python scalars, so that strict validation sees what was meant."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def validate(target: Any, values: dict[str, Any], *, pointer: str = "/params") -> dict[str, Any]:
+    """The validated values, or InvalidParameter with one issue per offending field."""
+    try:
+        model = model_of(target)(**{k: unwrap(v) for k, v in values.items()})
+    except ValidationError as e:
+        issues = [
+            Issue("/".join([pointer, *map(str, err["loc"])]), err["type"], f"{err['msg']} (got {err['input']!r:.80})")
+            for err in e.errors(include_url=False)
+        ]
+        inside = [i for err in e.errors() for i in _inner(err, pointer)]
+        issues = inside or issues
+        text = "; ".join(f"{i.pointer.removeprefix(pointer).lstrip('/') or 'params'}: {i.detail}" for i in issues)
+        raise InvalidParameter(f"{target.__name__}: {text}", issues) from e
+    return {name: getattr(model, name) for name in type(model).model_fields}
+
+
+def _inner(err: Any, pointer: str) -> list[Issue]:
+    """Issues of a nested spec, with the pointer of the outer parameter in front."""
+    cause = err.get("ctx", {}).get("error")
+    at = "/".join([pointer, *map(str, err["loc"])])
+    return [Issue(at + i.pointer, i.code, i.detail) for i in getattr(cause, "issues", ())]

@@ -1,0 +1,155 @@
+"""X, y, weights and labels → checked arrays. Every message about data is written here."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ml_core.arrays import Codes, Labels, Matrix, Vector
+from ml_core.errors import DataConversionWarning, InvalidData, Issue, NotFittedError
+
+ACCEPTS = {
+    "real": (lambda X: np.isfinite(X), "a finite number"),
+    "binary": (lambda X: (X == 0) | (X == 1), "0 or 1"),
+    "count": (lambda X: (X >= 0) & (X == np.floor(X)), "a whole number of at least 0"),
+    "nonnegative": (lambda X: X >= 0, "a number of at least 0"),
+}
+MAX_ISSUES = 20
+
+
+def _dense(X: Any, name: str = "X") -> np.ndarray:
+    if hasattr(X, "tocsr"):
+        raise TypeError(f"{name} is a sparse matrix; pass a dense array (X.toarray())")
+    try:
+        A = np.asarray(X)
+    except ValueError as e:
+        raise InvalidData(f"{name} is ragged: its rows differ in length ({e})") from e
+    if A.dtype.kind == "c":
+        raise InvalidData(f"Complex data not supported: {name} holds complex numbers")
+    if A.dtype.kind in "OUSV":
+        try:
+            A = A.astype(np.float64)
+        except TypeError as e:
+            raise TypeError(f"argument must be a string or a number: {name} holds {e}") from e
+        except ValueError as e:
+            raise InvalidData(f"{name} must hold numbers: {e}") from e
+    return A
+
+
+def check_matrix(X: Any, *, owner: str = "", accepts: str = "real", min_rows: int = 1) -> Matrix:
+    """X as float64, C-ordered (n, d); InvalidData says which cell is not finite or outside the domain."""
+    A = _dense(X)
+    if A.ndim != 2:
+        raise InvalidData(
+            f"Expected 2D array, got {A.ndim}D array instead. Reshape your data: array.reshape(-1, 1) for one feature, "
+            "array.reshape(1, -1) for one sample."
+        )
+    if A.shape[0] < min_rows:
+        raise InvalidData(f"Found array with {A.shape[0]} sample(s) (shape={A.shape}) while a minimum of {min_rows} "
+                          f"is required by {owner or 'this method'}.")  # fmt: skip
+    if A.shape[1] < 1:
+        raise InvalidData(f"Found array with 0 feature(s) (shape={A.shape}) while a minimum of 1 is required.")
+    A = np.ascontiguousarray(A, dtype=np.float64)
+    _check_domain(A, accepts, owner)
+    return A
+
+
+def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
+    if np.isfinite(A.sum()) and accepts == "real":
+        return
+    test, want = ACCEPTS[accepts]
+    bad = np.argwhere(~test(A))
+    if not len(bad):
+        return
+    issues = [Issue(f"/rows/{i}/{j}", "out_of_domain", f"expected {want}, got {A[i, j]}") for i, j in bad[:MAX_ISSUES]]
+    i, j = bad[0]
+    if np.isfinite(A).all():
+        raise InvalidData(f"{owner or 'X'} accepts {want}; row {i}, column {j} is {A[i, j]:g} ({len(bad)} such)", issues)
+    raise InvalidData(f"Input X contains NaN or infinity: row {i}, column {j} is {A[i, j]} ({len(bad)} such)", issues)
+
+
+def check_weights(weight: Any, n: int) -> Vector:
+    """(n,) non-negative finite weights, not all zero; None gives ones, a scalar is repeated."""
+    if weight is None:
+        return np.ones(n)
+    s = _dense(weight, "sample_weight").astype(np.float64)
+    if s.ndim == 0:
+        s = np.full(n, float(s))
+    if s.ndim != 1:
+        raise InvalidData("Sample weights must be 1D array or scalar")
+    if len(s) != n:
+        raise InvalidData(f"sample_weight.shape == {s.shape}, expected {(n,)}!")
+    bad = np.flatnonzero(~(np.isfinite(s) & (s >= 0)))
+    if len(bad):
+        raise InvalidData(f"sample_weight must be finite and non-negative; row {bad[0]} is {s[bad[0]]}")
+    if not s.any():
+        raise InvalidData("sample_weight is zero for every row")
+    return s
+
+
+def _column(y: Any, n: int, owner: str, several: bool = False) -> np.ndarray:
+    if y is None:
+        raise InvalidData(f"{owner} requires y to be passed, but the target y is None")
+    if hasattr(y, "tocsr"):
+        raise TypeError("y is a sparse matrix; pass a dense array")
+    t = np.asarray(y)
+    if t.dtype.kind == "c":
+        raise InvalidData("Complex data not supported: y holds complex numbers")
+    if t.ndim == 2 and t.shape[1] == 1 and not several:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Use y.ravel().", DataConversionWarning, stacklevel=5
+        )
+        t = t[:, 0]
+    if t.ndim != 1 and not (several and t.ndim == 2):
+        raise InvalidData(f"y should be a 1d array, got an array of shape {t.shape} instead.")
+    if len(t) != n:
+        raise InvalidData(f"Found input variables with inconsistent numbers of samples: X has {n} rows, y has {len(t)}")
+    return t
+
+
+def check_targets(y: Any, n: int, owner: str, *, several: bool) -> Vector | Matrix:
+    """Regression targets, float64 and finite: (n,) or, where several outputs are allowed, (n, q)."""
+    t = _column(y, n, owner, several)
+    try:
+        t = t.astype(np.float64)
+    except (TypeError, ValueError) as e:
+        raise InvalidData(f"y must hold numbers: {e}") from e
+    bad = np.argwhere(~np.isfinite(t))
+    if len(bad):
+        raise InvalidData(f"Input y contains NaN or infinity: row {bad[0][0]} is {t[tuple(bad[0])]} ({len(bad)} such)",
+                          [Issue(f"/rows/{int(b[0])}", "not_finite", "expected a finite number") for b in bad[:MAX_ISSUES]])  # fmt: skip
+    return np.ascontiguousarray(t)
+
+
+def check_labels(y: Any, n: int, owner: str) -> tuple[Labels, Codes]:
+    """Sorted classes (K,) and codes (n,). Labels are strings, integers, booleans, or floats that are whole numbers."""
+    t = _column(y, n, owner)
+    if t.dtype.kind == "f":
+        if not np.isfinite(t).all():
+            raise InvalidData("Input y contains NaN or infinity")
+        if (t != np.floor(t)).any():
+            raise InvalidData(f"Unknown label type: continuous. {owner} needs classes; y holds {t[t != np.floor(t)][0]}")
+    if t.dtype.kind == "O" and any(v is None or (isinstance(v, float) and np.isnan(v)) for v in t):
+        raise InvalidData("Input y contains NaN or null")
+    try:
+        classes, codes = np.unique(t, return_inverse=True)
+    except TypeError as e:
+        raise InvalidData(f"y mixes kinds of labels that have no order: {e}") from e
+    if len(classes) < 2:
+        raise InvalidData(f"{owner} needs at least two classes; every row of y is {classes[0]!r}, only one class")
+    return classes, np.asarray(codes, dtype=np.int64)
+
+
+def check_query(model: Any, X: Any = None, *, width: int | None = None) -> Matrix:
+    """NotFittedError before anything else; then X of the fitted width. Called by every public method of a model."""
+    if not model.__sklearn_is_fitted__():
+        raise NotFittedError(f"This {type(model).__name__} instance is not fitted yet. Call 'fit' first.")
+    if X is None:
+        return np.empty((0, 0))
+    A = check_matrix(X, owner=type(model).__name__, accepts=model._query_domain())
+    want = width or model.n_features_in_
+    if A.shape[1] != want:
+        raise InvalidData(f"X has {A.shape[1]} features, but {type(model).__name__} is expecting {want} features as input")
+    return A

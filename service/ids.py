@@ -1,0 +1,21 @@
+"""Opaque identifiers that sort by creation: a prefix, then UUIDv7 bits in base 32."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_lock = threading.Lock()
+_last = 0
+
+
+def new_id(prefix: str) -> str:
+    """`prefix_` + 26 characters: 48 bits of milliseconds, 12 of sequence, 70 of randomness; strictly increasing here."""
+    global _last
+    with _lock:
+        _last = max(_last + 1, time.time_ns() // 1_000_000 << 12)
+        stamp = _last
+    n = stamp << 70 | secrets.randbits(70)
+    return f"{prefix}_" + "".join(ALPHABET[n >> shift & 31] for shift in range(125, -1, -5))

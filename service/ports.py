@@ -1,0 +1,194 @@
+"""What the use cases need from the outside world; adapters implement it, `container.py` chooses.
+
+A *job* is the only mutable thing with a life of its own, and the ledger is its only owner. A model is a row that says
+what was asked (`Record`) joined with the job that fits it: its state is the job's state and what the fit produced is the
+job's `result`, so "job succeeded" and "model ready" are one UPDATE and can never disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Protocol
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+Lane = Literal["instant", "long"]
+TERMINAL: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one attempt may use: seconds of wall clock, bytes of memory, cores."""
+
+    wall_seconds: float
+    memory_bytes: int
+    cores: int
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """A job to be queued. `resource` is the id of what it makes; `needs` are ids that may not be deleted meanwhile."""
+
+    kind: str
+    resource: str
+    spec: Json
+    lane: Lane
+    limits: Limits
+    priority: int = 0
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as the ledger knows it. `result` is what the attempt that succeeded returned; `error` has code and detail."""
+
+    id: str
+    kind: str
+    resource: str
+    spec: Json
+    lane: Lane
+    limits: Limits
+    priority: int
+    state: State
+    attempts: int
+    submitted_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    worker: str | None = None
+    progress: Json | None = None
+    result: Json | None = None
+    error: Json | None = None
+    cancel_requested: bool = False
+    queue_position: int | None = None
+    log_tail: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to work on one attempt of a job: every write of the attempt is fenced by (job, attempt, owner)."""
+
+    job: Job
+    attempt: int
+    owner: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How one attempt ended."""
+
+    host: str
+    pid: int
+    exit_code: int | None
+    peak_rss_bytes: int
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a listing, newest first, and the cursor of the next one."""
+
+    items: list[Any]
+    next_cursor: str | None
+
+
+class Ledger(Protocol):
+    """The only owner of jobs. Every transition is one conditional UPDATE; terminal states never change."""
+
+    def put(self, new: NewJob) -> Job:
+        """Queue a job; QueueFull when there are too many."""
+
+    def get(self, job_id: str) -> Job:
+        """The job with its queue position; NotFound."""
+
+    def of_resource(self, resource: str) -> Job:
+        """The newest job that makes this resource; NotFound."""
+
+    def page(self, *, limit: int, cursor: str | None, state: str | None = None, kind: str | None = None) -> Page:
+        """Jobs, newest first."""
+
+    def needed(self, resource: str) -> bool:
+        """Whether a queued or running job needs this resource."""
+
+    def cancel(self, job_id: str) -> Job:
+        """Cancel: a queued job at once, a running one by a flag its runner sees; Conflict when it ended otherwise."""
+
+    def claim(self, owner: str, free: Mapping[Lane, int]) -> list[Claim]:
+        """Take up to free[lane] jobs of each lane, by priority with ageing, then age."""
+
+    def renew(self, owner: str, claims: Sequence[Claim]) -> list[Claim]:
+        """Extend the leases; returns the claims still held and not asked to cancel."""
+
+    def cancelled(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those of the claims that somebody asked to cancel."""
+
+    def report(self, claim: Claim, progress: Json, log_tail: str = "") -> bool:
+        """Store progress; False when the claim is no longer held."""
+
+    def finish(
+        self, claim: Claim, state: State, *, result: Json | None = None, error: Json | None = None,
+        attempt: Attempt | None = None, log_tail: str = "",
+    ) -> bool:
+        """End the attempt: a terminal state, or `queued` to run again (fails by itself after the last attempt)."""
+
+    def reap(self) -> int:
+        """Put jobs whose lease expired back in the queue (or fail them); returns how many."""
+
+    def version(self) -> int:
+        """A cheap number that changes whenever anything another connection wrote is visible here."""
+
+
+class Objects(Protocol):
+    """Immutable bytes under keys like `tables/ab12….parquet`; a write is whole or absent, and durable when it returns."""
+
+    def put_file(self, key: str, source: Path) -> None:
+        """Store the file's bytes (moving it when on the same disk); StorageFull."""
+
+    def path(self, key: str) -> Path:
+        """A local, readable file with these bytes; NotFound."""
+
+    def open(self, key: str) -> BinaryIO:
+        """The bytes as a stream; NotFound."""
+
+    def delete(self, key: str) -> None:
+        """Remove; nothing happens when absent."""
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """All keys with the prefix."""
+
+    def scratch(self) -> Path:
+        """A folder on the same disk for half-made files; swept at start."""
+
+
+class Datasets(Protocol):
+    """Records of datasets: JSON documents by id, with a revision that grows at each change."""
+
+    def add(self, record: Json) -> None:
+        """Store a new record (has `id`)."""
+
+    def get(self, dataset_id: str) -> Json:
+        """The record with `revision`; NotFound."""
+
+    def replace(self, dataset_id: str, record: Json, revision: int | None) -> Json:
+        """Change it; Stale when the revision differs (None: any)."""
+
+    def remove(self, dataset_id: str, revision: int | None = None) -> None:
+        """Delete the record; NotFound, Stale."""
+
+    def page(self, *, limit: int, cursor: str | None, name: str | None = None) -> Page:
+        """Records, newest first."""
+
+    def uses(self, sha256: str) -> int:
+        """How many records share the table with this content hash."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a running job may tell: progress, at most a few times a second; raises Cancelled when it should stop."""
+
+    progress: Callable[[Json], None]
+    cores: int
+    attempt: int = 1
+    extra: Json = field(default_factory=dict)

@@ -1,0 +1,47 @@
+"""Every setting of the service, read from a mapping once and frozen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PREFIX = "POSTFIT_"
+
+
+class Settings(BaseModel):
+    """Configuration of one service process; each field is the variable POSTFIT_<NAME> in capitals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: Annotated[Path, Field(description="Folder that holds the database, tables and models.")] = Path("postfit-data")
+    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")] = 8000
+    database: Annotated[str | None, Field(description="SQLAlchemy URL; empty means SQLite in the data folder.")] = None
+    slots: Annotated[int, Field(ge=1, description="Long jobs that one runner works on at once.")] = max(
+        1, (os.cpu_count() or 2) // 2
+    )
+    cores: Annotated[int, Field(ge=1, description="Cores that one job may use.")] = os.cpu_count() or 1
+    lease_seconds: Annotated[float, Field(gt=0, description="A runner silent for longer loses its jobs.")] = 30.0
+    max_attempts: Annotated[int, Field(ge=1, description="Attempts before a crashing job fails.")] = 3
+    max_queued: Annotated[int, Field(ge=1, description="Queued jobs beyond which submissions answer 429.")] = 10_000
+    wall_seconds: Annotated[float, Field(gt=0, description="Default wall-clock limit of a job.")] = 3600.0
+    memory_bytes: Annotated[int, Field(gt=0, description="Default memory limit of a job.")] = 8 << 30
+    upload_bytes: Annotated[int, Field(gt=0, description="Largest upload, decoded.")] = 4 << 30
+    body_bytes: Annotated[int, Field(gt=0, description="Largest JSON body, decoded.")] = 64 << 20
+    instant_seconds: Annotated[float, Field(gt=0, description="Fits estimated below this are waited for.")] = 2.0
+    require_keys: Annotated[bool, Field(description="Ask for an API key even on loopback.")] = False
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str], **overrides: Any) -> Settings:
+        """Read POSTFIT_* variables; an unknown one is an error, as is a value of the wrong type."""
+        given = {k.removeprefix(PREFIX).lower(): v for k, v in environ.items() if k.startswith(PREFIX)}
+        return cls(**{**given, **{k: v for k, v in overrides.items() if v is not None}})
+
+    @property
+    def database_url(self) -> str:
+        """URL of the metadata database."""
+        return self.database or f"sqlite:///{(self.data / 'service.db').absolute()}"
