@@ -1,0 +1,299 @@
+"""Named, typed columns → a matrix: learned from the training rows, stored with the model, never a silent change.
+
+A column of type number, integer, boolean, date or datetime is one numeric column (dates: days, datetimes: seconds since
+1970-01-01 UTC); category and text become indicator columns (two levels: one 0/1 column, K levels: K columns) or ordinals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.bundle import portable
+from ml_core.errors import InvalidData, Issue
+
+ColumnType = Literal["number", "integer", "boolean", "category", "text", "date", "datetime"]
+Missing = Literal["error", "drop_rows", "mean", "median", "most_frequent", "indicator"]
+LEVELLED = ("category", "text")
+MAX_LEVELS = 1000
+MAX_ISSUES = 20
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: float64 values (NaN where missing) or, for category and text, strings (None where missing)."""
+
+    type: ColumnType
+    values: np.ndarray
+
+    @property
+    def missing(self) -> np.ndarray:
+        """(n,) whether the cell is empty."""
+        if self.type in LEVELLED:
+            return np.array([v is None for v in self.values], dtype=bool)
+        return np.isnan(self.values)
+
+
+Table = Mapping[str, Column]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Policies: what to do with missing cells, categories, levels never seen in training, and scales."""
+
+    missing: Missing = "error"
+    categorical: Literal["one_hot", "ordinal", "error"] = "one_hot"
+    unknown_level: Literal["error", "ignore"] = "error"
+    scale: Literal["none", "standard", "min_max"] = "none"
+
+
+@portable
+@dataclass(frozen=True)
+class Feature:
+    """How one input column becomes `width` matrix columns: its levels, and what stands in for a missing cell."""
+
+    name: str
+    type: str
+    levels: tuple[str, ...] = ()
+    one_hot: bool = False
+    fill: float | str | None = None
+    indicator: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the matrix columns."""
+        if self.one_hot and len(self.levels) != 2:
+            base = [f"{self.name}={level}" for level in self.levels]
+        else:
+            base = [f"{self.name}={self.levels[1]}" if self.one_hot else self.name]
+        return [*base, f"{self.name} is missing"] if self.indicator else base
+
+    def block(self, numbers: Vector, missing: np.ndarray) -> Matrix:
+        """(n, width) columns from numbers or level codes (n,), -1 being a level to ignore."""
+        if self.one_hot and len(self.levels) != 2:
+            out = (numbers[:, None] == np.arange(len(self.levels))).astype(np.float64)
+        else:
+            out = np.where(numbers < 0, 0.0, numbers)[:, None] if self.levels else numbers[:, None]
+        return np.hstack([out, missing[:, None].astype(np.float64)]) if self.indicator else out
+
+
+@portable
+@dataclass(frozen=True)
+class TableEncoder:
+    """The fitted encoding: features in order, policies, and the affine scale of the matrix columns."""
+
+    features: tuple[Feature, ...]
+    missing: str
+    unknown_level: str
+    shift: Vector
+    scale: Vector
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the matrix columns."""
+        return [name for f in self.features for name in f.names]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the matrix is the numeric columns as they are."""
+        simple = all(f.type in ("number", "integer") and not f.indicator and f.fill is None for f in self.features)
+        return simple and not self.shift.any() and bool((self.scale == 1).all())
+
+    def matrix(self, table: Table) -> tuple[Matrix, np.ndarray]:
+        """(n, k) matrix and the (n,) mask of rows kept (drop_rows drops those with a missing cell)."""
+        absent = [f.name for f in self.features if f.name not in table]
+        if absent:
+            raise InvalidData(
+                f"columns {absent} are missing; the model needs {[f.name for f in self.features]}",
+                [Issue(f"/columns/{c}", "missing_column", "the model needs this column") for c in absent],
+            )
+        n = len(table[self.features[0].name].values)
+        keep = np.ones(n, dtype=bool)
+        issues: list[Issue] = []
+        blocks = [self._block(f, table[f.name], keep, issues) for f in self.features]
+        if issues:
+            raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[:MAX_ISSUES])
+        X = np.hstack(blocks) if len(blocks) > 1 else np.ascontiguousarray(blocks[0])
+        return (X[keep] - self.shift) / self.scale if not self.plain else X, keep
+
+    def _block(self, f: Feature, column: Column, keep: np.ndarray, issues: list[Issue]) -> Matrix:
+        missing = column.missing
+        if f.type in LEVELLED:
+            numbers = self._codes(f, column.values, missing, issues)
+        else:
+            if column.type in LEVELLED:
+                issues.append(Issue(f"/columns/{f.name}", "wrong_type", f"expected {f.type}, got {column.type}"))
+                return np.zeros((len(missing), len(f.names)))
+            numbers = column.values
+        if missing.any():
+            if f.fill is None and self.missing != "drop_rows":
+                issues += [_null(i, f, self.missing) for i in np.flatnonzero(missing)[:MAX_ISSUES]]
+            fill = 0.0 if f.fill is None else f.levels.index(str(f.fill)) if f.type in LEVELLED else float(f.fill)
+            numbers = np.where(missing, fill, numbers)
+            if self.missing == "drop_rows":
+                keep &= ~missing
+        return f.block(numbers, missing)
+
+    def _codes(self, f: Feature, values: np.ndarray, missing: np.ndarray, issues: list[Issue]) -> Vector:
+        place = {level: float(i) for i, level in enumerate(f.levels)}
+        codes = np.array([place.get(v, -1.0) for v in values])
+        if self.unknown_level == "error":
+            for i in np.flatnonzero((codes < 0) & ~missing)[:MAX_ISSUES]:
+                issues.append(_unseen(int(i), f, values[i]))
+        return codes
+
+    def rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Matrix, list[str]]:
+        """JSON rows → (n, k) matrix and the names of extra columns. Strict: true and "1.5" are not numbers."""
+        names = [f.name for f in self.features]
+        extra = list(dict.fromkeys(k for r in rows for k in r if k not in names)) if self._has_extra(rows) else []
+        if self.plain:
+            try:
+                cells = [[r[c] for c in names] for r in rows]
+            except KeyError:
+                cells = []
+            if cells and {type(v) for row in cells for v in row} <= {float, int}:
+                X = np.array(cells, dtype=np.float64)
+                if np.isfinite(X).all():
+                    return X, extra
+        return self._slow_rows(rows), extra
+
+    def _has_extra(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+        return any(len(r) != len(self.features) or any(f.name not in r for f in self.features) for r in rows)
+
+    def _slow_rows(self, rows: Sequence[Mapping[str, Any]]) -> Matrix:
+        issues: list[Issue] = []
+        table: dict[str, Column] = {}
+        for f in self.features:
+            cells = [_cell(f, i, r, issues) for i, r in enumerate(rows)]
+            text = f.type in LEVELLED
+            values = (
+                np.array(cells, dtype=object) if text else np.array([np.nan if v is None else v for v in cells], float)
+            )
+            table[f.name] = Column("category" if text else "number", values)
+        if not issues:
+            keep = np.ones(len(rows), dtype=bool)
+            for f in self.features:
+                self._block(f, table[f.name], keep, issues)
+            issues += [_null(int(i), self.features[0], "error") for i in np.flatnonzero(~keep)[:MAX_ISSUES]]
+        if issues:
+            raise InvalidData(f"{issues[0].pointer}: {issues[0].detail}", issues[:MAX_ISSUES])
+        return self.matrix(table)[0]
+
+
+def _cell(f: Feature, i: int, row: Mapping[str, Any], issues: list[Issue]) -> Any:
+    """The value of one JSON cell in the feature's own type, or an issue that points at it."""
+    if f.name not in row:
+        issues.append(Issue(f"/rows/{i}/{f.name}", "missing_column", "the model needs this column"))
+        return None
+    v = row[f.name]
+    if v is None:
+        return None
+    ok = {
+        "boolean": isinstance(v, bool),
+        "integer": (isinstance(v, int) and not isinstance(v, bool)) or (isinstance(v, float) and v.is_integer()),
+    }.get(f.type, isinstance(v, str) if f.type in LEVELLED else isinstance(v, (int, float)) and not isinstance(v, bool))
+    if f.type in ("date", "datetime") and isinstance(v, str):
+        return _moment(f, i, v, issues)
+    if not ok:
+        issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected {f.type}, got {v!r:.60}"))
+        return None
+    if isinstance(v, (int, float)) and not abs(float(v)) < np.inf:
+        issues.append(Issue(f"/rows/{i}/{f.name}", "not_finite", "expected a finite number"))
+        return None
+    return v
+
+
+def _moment(f: Feature, i: int, text: str, issues: list[Issue]) -> float | None:
+    """ISO text → days (date) or seconds (datetime) since 1970-01-01 UTC."""
+    try:
+        stamp = np.datetime64(text.removesuffix("Z"), "us")
+    except ValueError:
+        issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected an ISO {f.type}, got {text!r:.60}"))
+        return None
+    return float(stamp.astype(np.int64)) / (86_400e6 if f.type == "date" else 1e6)
+
+
+def _null(i: int, f: Feature, policy: str) -> Issue:
+    return Issue(
+        f"/rows/{i}/{f.name}",
+        "null_not_allowed",
+        f"row {i} of {f.name!r} is empty and encoding.missing is {policy!r}; fill it or fit with another policy",
+    )
+
+
+def _unseen(i: int, f: Feature, value: Any) -> Issue:
+    known = ", ".join(f.levels[:10]) + (" …" if len(f.levels) > 10 else "")
+    return Issue(f"/rows/{i}/{f.name}", "unknown_level", f"{value!r} was never seen in training; known: {known}")
+
+
+def fit_encoder(table: Table, encoding: Encoding) -> TableEncoder:
+    """Learn levels, fills and scales from the training rows; InvalidData names columns and counts it cannot take."""
+    gaps = {c: int(col.missing.sum()) for c, col in table.items() if col.missing.any()}
+    if gaps and encoding.missing == "error":
+        raise InvalidData(
+            f"missing cells in {gaps}; choose encoding.missing: drop_rows, mean, median, most_frequent or "
+            "indicator, or exclude the columns",
+            [Issue(f"/features/{c}", "missing_values", f"{k} empty cells") for c, k in gaps.items()],
+        )
+    features = tuple(_feature(name, col, encoding) for name, col in table.items())
+    width = sum(len(f.names) for f in features)
+    bare = TableEncoder(features, encoding.missing, encoding.unknown_level, np.zeros(width), np.ones(width))
+    if encoding.scale == "none":
+        return bare
+    X, _ = bare.matrix(table)
+    low = X.mean(axis=0) if encoding.scale == "standard" else X.min(axis=0)
+    size = X.std(axis=0) if encoding.scale == "standard" else np.ptp(X, axis=0)
+    size = np.where(np.ptp(X, axis=0) == 0, 1.0, size)
+    return TableEncoder(features, encoding.missing, encoding.unknown_level, low, size)
+
+
+def _feature(name: str, column: Column, encoding: Encoding) -> Feature:
+    missing = column.missing
+    present = column.values[~missing]
+    if not len(present):
+        raise InvalidData(
+            f"column {name!r} has no value at all; exclude it", [Issue(f"/features/{name}", "empty", "no value")]
+        )
+    indicator = encoding.missing == "indicator" and bool(missing.any())
+    fills = encoding.missing not in ("error", "drop_rows")
+    if column.type not in LEVELLED:
+        fill = _numeric_fill(present, encoding.missing) if fills else None
+        return Feature(name, column.type, fill=fill, indicator=indicator)
+    levels = tuple(sorted(set(present.tolist())))
+    if encoding.categorical == "error":
+        raise InvalidData(
+            f"column {name!r} is {column.type} and encoding.categorical is 'error'",
+            [Issue(f"/features/{name}", "categorical", "exclude it or choose one_hot or ordinal")],
+        )
+    if len(levels) > MAX_LEVELS:
+        raise InvalidData(
+            f"column {name!r} has {len(levels)} distinct values, more than {MAX_LEVELS}; exclude it",
+            [Issue(f"/features/{name}", "too_many_levels", f"{len(levels)} levels")],
+        )
+    counts = {level: int((present == level).sum()) for level in levels} if fills else {}
+    common = max(levels, key=lambda v: counts[v]) if fills else None
+    one_hot = encoding.categorical == "one_hot" and len(levels) > 1
+    return Feature(name, column.type, levels, one_hot, common, indicator)
+
+
+def _numeric_fill(present: Vector, policy: str) -> float:
+    if policy == "median":
+        return float(np.median(present))
+    if policy == "most_frequent":
+        values, counts = np.unique(present, return_counts=True)
+        return float(values[counts.argmax()])
+    return float(present.mean())
+
+
+@portable
+@dataclass(frozen=True)
+class TabularModel:
+    """A fitted estimator with the encoding in front of it and the name of its target: what is stored and served."""
+
+    encoder: TableEncoder
+    estimator: Any
+    target: str | tuple[str, ...] | None

@@ -1,0 +1,147 @@
+"""The application: routes, error handlers, OpenAPI document; services and worker on its state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+import ml_core
+from ml_core.errors import MLError
+from service.api.hot import HotPath
+from service.api.middleware import Envelope, Gate
+from service.api.problems import FieldProblem, Problem, response_of, simple
+from service.api.routes import algorithms, datasets, jobs, models, operations, predict
+from service.api.schemas import estimator_schemas
+from service.container import Services
+from service.errors import ServiceError, UnknownMediaType
+from service.ports import Json
+from service.runner.embedded import Embedded
+
+log = logging.getLogger("postfit")
+ABOUT = """POST a table and any classical learning algorithm; get back predictions, posteriors and diagnostics with certificates.
+
+Start: **POST /v1/samples/penguins**, then **POST /v1/models** with its example, then **POST /v1/models/{model_id}/predict**."""
+
+
+def create_app(services: Services, runner: Embedded | None = None) -> FastAPI:
+    """The FastAPI application on these services; `runner` is started and stopped with it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if runner is not None:
+            runner.start()
+        yield
+        if runner is not None:
+            runner.stop()
+        services.db.close()
+
+    app = FastAPI(title="postfit", version=ml_core.__version__, description=ABOUT, docs_url=None, redoc_url=None,
+                  lifespan=lifespan)  # fmt: skip
+    app.state.services = services
+    app.state.runner = runner
+    for module in (algorithms, datasets, models, predict, jobs, operations):
+        app.include_router(module.router)
+    app.mount("/assets", StaticFiles(directory=Path(__file__).parent.parent / "ui" / "assets"))
+    _handle_errors(app)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def create_asgi(services: Services, runner: Embedded | None = None) -> ASGIApp:
+    """The whole server: hot path, envelope, application."""
+    gate = Gate(services.keys, services.settings.require_keys)
+    return HotPath(Envelope(create_app(services, runner), gate), services.inference, gate)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    async def known(request: Request, error: Exception) -> Response:
+        response = response_of(error, request.url.path)
+        if isinstance(error, UnknownMediaType):
+            response.headers["Accept-Post"] = "application/json"
+        if response.status_code >= 500:
+            log.error("%s: %s", type(error).__name__, error, exc_info=error)
+        return response
+
+    async def unknown(request: Request, error: Exception) -> Response:
+        log.error("unhandled error", exc_info=error, extra={"request_id": request.scope["state"].get("request_id")})
+        return response_of(error, request.url.path)
+
+    async def validation(request: Request, error: Exception) -> Response:
+        errors = [_field(e) for e in error.errors()]  # type: ignore[attr-defined]
+        detail = "; ".join(f"{e['pointer']}: {e['detail']}" for e in errors[:5])
+        return simple(422, "Invalid request", detail, request.url.path, errors[:50])
+
+    async def http(request: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 500)
+        cause = error.__cause__
+        if isinstance(cause, (ServiceError, MLError)):
+            return await known(request, cause)
+        response = simple(
+            status, str(getattr(error, "detail", "")), str(getattr(error, "detail", "")), request.url.path
+        )
+        response.headers.update(getattr(error, "headers", None) or {})
+        return response
+
+    app.add_exception_handler(ServiceError, known)
+    app.add_exception_handler(MLError, known)
+    app.add_exception_handler(RequestValidationError, validation)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unknown)
+
+
+def _field(error: Any) -> Json:
+    """One entry of pydantic's list as the contract writes it."""
+    where, *path = error["loc"] or ("body",)
+    prefix = "" if where == "body" else f"/{where}"
+    given = "" if error["type"] == "missing" else f" (got {error.get('input')!r:.80})"
+    return {"pointer": prefix + "".join(f"/{p}" for p in path), "code": error["type"], "detail": error["msg"] + given}
+
+
+def _openapi(app: FastAPI) -> Json:
+    """FastAPI's document with the union of estimator specs, the problem schemas, and no dangling shapes."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes,
+                           license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+                           tags=[{"name": t} for t in ("Datasets", "Algorithms", "Models", "Prediction", "Jobs", "Functions",
+                                                       "Operations")])  # fmt: skip
+        parts = made.setdefault("components", {}).setdefault("schemas", {})
+        parts |= estimator_schemas()
+        field = FieldProblem.model_json_schema()
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        problem.pop("$defs", None)
+        parts |= {"FieldProblem": field, "Problem": problem}
+        parts.pop("HTTPValidationError", None)
+        parts.pop("ValidationError", None)
+        made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        made["security"] = [{}, {"key": []}]
+        _link(made)
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+def _link(node: Any) -> None:
+    """Replace `x-spec: estimator` by a reference to the union, and FastAPI's own 422 by a problem."""
+    if isinstance(node, list):
+        for value in node:
+            _link(value)
+    if not isinstance(node, dict):
+        return
+    if node.get("x-spec") == "estimator":
+        kept = {k: node[k] for k in ("description",) if k in node}
+        node.clear()
+        node.update({"$ref": "#/components/schemas/EstimatorSpec", **kept})
+    if node.get("$ref") == "#/components/schemas/HTTPValidationError":
+        node["$ref"] = "#/components/schemas/Problem"
+    for value in node.values():
+        _link(value)

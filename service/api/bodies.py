@@ -1,0 +1,122 @@
+"""Request bodies, strictly: JSON without duplicate keys, NaN or overflow; gzip and zstd decoded under a cap."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import zstandard
+from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from service.errors import Malformed, TooLarge, UnknownMediaType
+
+JSON_TYPES = ("application/json",)
+
+
+def strict_json(body: bytes) -> Any:
+    """The value of a JSON text; Malformed says where and why."""
+    try:
+        return json.loads(
+            body, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite, parse_int=_integer
+        )
+    except json.JSONDecodeError as e:
+        raise Malformed(f"not JSON: {e.msg} at line {e.lineno}, column {e.colno}") from e
+    except UnicodeDecodeError as e:
+        raise Malformed(f"the body is not UTF-8: {e.reason} at byte {e.start}") from e
+    except RecursionError as e:
+        raise Malformed("the JSON is nested too deeply") from e
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        names = [k for k, _ in pairs]
+        twice = next(k for k in names if names.count(k) > 1)
+        raise Malformed(f"the key {twice!r} stands twice in one object")
+    return out
+
+
+def _refuse(name: str) -> Any:
+    raise Malformed(f"{name} is not JSON; send null for a missing value")
+
+
+def _integer(text: str) -> int:
+    if len(text) > 400:
+        raise Malformed(f"the number {text[:20]}… is too long")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise Malformed(f"{text} does not fit a double")
+    return value
+
+
+def decode(body: bytes, encoding: str, limit: int) -> bytes:
+    """The body with its Content-Encoding undone; TooLarge beyond `limit` decoded bytes."""
+    if encoding in ("", "identity"):
+        if len(body) > limit:
+            raise TooLarge(f"the body has {len(body)} bytes; at most {limit} are read")
+        return body
+    try:
+        if encoding == "gzip":
+            plain = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, limit + 1)
+        elif encoding == "zstd":
+            with zstandard.ZstdDecompressor().stream_reader(body) as reader:
+                plain = reader.read(limit + 1)
+        else:
+            raise UnknownMediaType(f"Content-Encoding {encoding!r} is not read; use gzip, zstd or none")
+    except (zlib.error, zstandard.ZstdError) as e:
+        raise Malformed(f"the body is not valid {encoding}: {e}") from e
+    if len(plain) > limit:
+        raise TooLarge(f"the body decodes to more than {limit} bytes")
+    return plain
+
+
+class StrictRequest(Request):
+    """A request whose JSON is read strictly."""
+
+    async def body(self) -> bytes:
+        """The decoded body, capped."""
+        if not hasattr(self, "_decoded"):
+            limit = self.app.state.services.settings.body_bytes
+            raw = bytearray()
+            async for chunk in self.stream():
+                raw += chunk
+                if len(raw) > limit:
+                    raise TooLarge(f"the body has more than {limit} bytes")
+            self._decoded = decode(bytes(raw), self.headers.get("content-encoding", "").lower(), limit)
+        return self._decoded
+
+    async def json(self) -> Any:
+        """The body as JSON."""
+        return strict_json(await self.body())
+
+
+class StrictRoute(APIRoute):
+    """A route whose JSON body must be JSON, and whose handler sees a StrictRequest."""
+
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        """FastAPI's handler behind the check of the media type."""
+        handler = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            wants_json = self.body_field is not None
+            sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if wants_json and sent not in JSON_TYPES and await _has_body(request):
+                raise UnknownMediaType(
+                    f"this route reads {', '.join(JSON_TYPES)}, not {sent or 'a body without a type'}"
+                )
+            return await handler(StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+async def _has_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers

@@ -1,0 +1,102 @@
+"""What handlers ask for: the services, paging, idempotent creation, waiting by preference, conditional headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Depends, Header, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from service.container import Services
+from service.errors import Invalid, Issue, NotAcceptable
+from service.ids import new_id
+from service.ports import Json
+
+MAX_WAIT = 60.0
+
+
+def services(request: Request) -> Services:
+    """The services of this application."""
+    return request.app.state.services
+
+
+Use = Annotated[Services, Depends(services)]
+Limit = Annotated[int, Query(ge=1, le=500, description="Most items on the page.")]
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255,
+                                              description="Repeat a request safely: the first answer is given again.")]  # fmt: skip
+IfMatch = Annotated[str | None, Header(alias="If-Match", description="ETag the resource must still have.")]
+IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", description="ETag that need not be sent again.")]
+Prefer = Annotated[str | None, Header(description="wait=N (seconds, at most 60) or respond-async.")]
+
+
+def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON response of plain values; floats are finite by construction."""
+    return Response(msgspec.json.encode(body), status, headers, "application/json")
+
+
+async def once(
+    use: Services, request: Request, key: str | None, prefix: str, make: Callable[[str], Awaitable[Response]]
+) -> Response:
+    """Create under a new id; with an Idempotency-Key give the first answer again instead of doing it twice."""
+    if key is None:
+        return await make(new_id(prefix))
+    scoped = f"{request.method} {request.url.path} {key}"
+    digest = await request.body() + request.url.query.encode()
+    resource, kept = await run_in_threadpool(use.idempotency.begin, scoped, digest, prefix)
+    if kept is not None:
+        return json_response(kept["body"], kept["status"], kept["headers"] | {"Idempotency-Replayed": "true"})
+    try:
+        response = await make(resource)
+    except Exception:
+        await run_in_threadpool(use.idempotency.release, scoped)
+        raise
+    headers = {k: v for k, v in response.headers.items() if k in ("location", "etag", "preference-applied")}
+    answer: Json = {"status": response.status_code, "headers": headers, "body": msgspec.json.decode(response.body)}
+    await run_in_threadpool(use.idempotency.complete, scoped, answer)
+    return response
+
+
+def wait_seconds(prefer: str | None, default: float) -> tuple[float, bool]:
+    """Seconds to hold the answer, and whether the caller asked for it (RFC 7240)."""
+    if prefer is None:
+        return default, False
+    if re.search(r"\brespond-async\b", prefer):
+        return 0.0, False
+    found = re.search(r"\bwait=(\d+(?:\.\d+)?)", prefer)
+    if found is None:
+        return default, False
+    if float(found[1]) > MAX_WAIT:
+        raise Invalid(
+            f"wait is at most {MAX_WAIT:.0f} seconds",
+            issues=(Issue("/headers/Prefer", "less_than_equal", "ask again for a longer wait"),),
+        )
+    return float(found[1]), True
+
+
+def revision_of(if_match: str | None) -> int | None:
+    """The revision in an If-Match header made by `etag`, or None for any; a foreign tag matches nothing."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    found = re.fullmatch(r'"[^"]*-(\d+)"', if_match.strip())
+    return int(found[1]) if found else -1
+
+
+def choose(accept: str, offered: list[str]) -> str:
+    """The offered media type that the Accept header prefers; NotAcceptable lists them."""
+    if not accept.strip():
+        return offered[0]
+    wanted = []
+    for part in accept.split(","):
+        media, *params = [p.strip() for p in part.split(";")]
+        q = next((float(p[2:]) for p in params if re.fullmatch(r"q=[\d.]+", p)), 1.0)
+        wanted.append((q, media.lower()))
+    for q, media in sorted(wanted, key=lambda w: -w[0]):
+        for offer in offered:
+            if q > 0 and (media in ("*/*", offer) or media == offer.split("/")[0] + "/*"):
+                return offer
+    raise NotAcceptable(f"none of {accept!r} can be met; this route offers {', '.join(offered)}")

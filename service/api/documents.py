@@ -1,0 +1,65 @@
+"""Records → the documents of the contract."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from service.api.problems import TABLE, slug
+from service.errors import Invalid
+from service.ports import Job, Json
+
+
+def moment(value: Any) -> str | None:
+    """Seconds or datetime → RFC 3339 in UTC."""
+    if value is None:
+        return None
+    when = value if isinstance(value, datetime) else datetime.fromtimestamp(float(value), UTC)
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def job_document(job: Job) -> Json:
+    """A job."""
+    return {
+        "id": job.id, "kind": job.kind, "state": job.state, "resource": job.resource, "progress": job.progress,
+        "attempts": job.attempts, "queue_position": job.queue_position, "worker": job.worker,
+        "submitted_at": moment(job.submitted_at), "started_at": moment(job.started_at),
+        "finished_at": moment(job.finished_at), "error": job.error,
+        "links": {"self": f"/v1/jobs/{job.id}", "events": f"/v1/jobs/{job.id}/events", "resource": f"/v1/models/{job.resource}"},
+    }  # fmt: skip
+
+
+def _failure(error: Json | None, model_id: str) -> Json | None:
+    """Why a fit failed, as a problem with the job's code."""
+    if not error:
+        return None
+    return {"type": f"/problems/{slug(Invalid)}", "title": "The fit failed", "status": TABLE[Invalid].status,
+            "detail": error.get("detail", ""), "instance": f"/v1/models/{model_id}", "code": error.get("code"),
+            "errors": error.get("issues", [])}  # fmt: skip
+
+
+def model_document(row: Json) -> Json:
+    """A model: the request joined with what its job says."""
+    record, result, here = row["record"], row["result"], f"/v1/models/{row['id']}"
+    artifact = result.get("artifact")
+    target = record.get("target")
+    asked = None if target is None else {"name": target, "type": None, "classes": None}
+    return {
+        "id": row["id"], "name": row["name"], "version": row["version"], "state": row["state"], "job": row["job"],
+        "algorithm": row["algorithm"], "estimator": result.get("estimator", record["estimator"]), "dataset": row["dataset"],
+        "target": result.get("target", asked),
+        "features": result.get("features", [{"name": f} for f in record["features"]]),
+        "encoding": record["encoding"], "seed": record.get("seed", 0), "labels": row["labels"],
+        "rows": result.get("rows"), "rows_dropped": result.get("rows_dropped"),
+        "metrics": result.get("metrics"), "warnings": result.get("warnings", []),
+        "capabilities": result.get("capabilities", []), "fit_seconds": result.get("fit_seconds"),
+        "artifact": artifact and {"bytes": artifact["bytes"], "sha256": artifact["sha256"]},
+        "created_at": moment(row["created"]), "error": _failure(row["error"], row["id"]),
+        "links": {"self": here, "job": f"/v1/jobs/{row['job']}", "diagnostics": f"{here}/diagnostics",
+                  "predict": f"{here}/predict", "artifact": f"{here}/artifact", "bundle": f"{here}/bundle"},
+    }  # fmt: skip
+
+
+def model_etag(row: Json) -> str:
+    """Strong ETag of a model's document: it changes with its state and with every PATCH."""
+    return f'"{row["state"]}-{row["revision"]}"'

@@ -1,0 +1,96 @@
+"""The hot path: JSON rows in, JSON predictions out, below FastAPI's router.
+
+It takes exactly the requests whose answer needs nothing else (POST …/predict, plain JSON both ways, the model in memory,
+few rows) and hands every other one to the application, whose route calls the same `Inference.answer`. Errors go the same
+way: whatever is odd about a request is found again, and explained, by the slow path.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ml_core.errors import MLError
+from service.api.middleware import Gate, header, request_id
+from service.errors import ServiceError
+from service.usecases.inference import Inference
+
+PATH = re.compile(r"/v1/models/([^/@]+)/predict\Z")
+MAX_BODY = 1 << 20
+MAX_ROWS = 256
+PLAIN_KEYS = frozenset({"rows"})
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class HotPath:
+    """ASGI: answers simple predictions at once, passes on the rest."""
+
+    def __init__(self, app: ASGIApp, inference: Inference, gate: Gate) -> None:
+        self.app = app
+        self.inference = inference
+        self.gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+        found = PATH.match(scope["path"])
+        model = self.inference.cached(found[1]) if found else None
+        if model is None or not self._simple(scope):
+            await self.app(scope, receive, send)
+            return
+        messages = [await receive()]
+        body = messages[0].get("body", b"")
+        out = None if messages[0].get("more_body") else self._answer(model, body)
+        if out is None:
+            await self.app(scope, _again(messages, receive), send)
+            return
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(out)),
+                   (b"x-request-id", request_id(scope).encode("latin-1"))]  # fmt: skip
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": out})
+
+    def _simple(self, scope: Scope) -> bool:
+        """Plain JSON both ways, no preference, a caller that may pass."""
+        if header(scope, b"content-type") != "application/json" or header(scope, b"content-encoding"):
+            return False
+        if header(scope, b"accept") not in ("", "*/*", "application/json") or header(scope, b"prefer"):
+            return False
+        try:
+            self.gate.check(scope)
+        except ServiceError:
+            return False
+        return scope.get("query_string", b"") == b""
+
+    def _answer(self, model: Any, body: bytes) -> bytes | None:
+        """The prediction as JSON bytes, or None when the slow path must look."""
+        estimator = model.fitted.estimator
+        if len(body) > MAX_BODY or not hasattr(estimator, "predict"):
+            return None
+        try:
+            document = _decode(body)
+            rows = document.get("rows") if type(document) is dict and document.keys() == PLAIN_KEYS else None
+            if type(rows) is not list or not 0 < len(rows) <= MAX_ROWS or {type(r) for r in rows} != {dict}:
+                return None
+            if body.count(b":") != 1 + sum(map(len, rows)):
+                return None
+            X, extra = model.fitted.encoder.rows(rows)
+            if extra:
+                return None
+            return _encode(self.inference.answer(model, estimator, X, [], {}))
+        except (msgspec.DecodeError, UnicodeDecodeError, MLError, ServiceError):
+            return None
+
+
+def _again(messages: list[Any], receive: Receive) -> Receive:
+    """A receive that gives the messages already taken first."""
+
+    async def replay() -> Any:
+        return messages.pop(0) if messages else await receive()
+
+    return replay

@@ -1,0 +1,270 @@
+"""Datasets and bundled samples: upload, look, download, correct, delete."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.responses import Response, StreamingResponse
+
+from service.api.bodies import StrictRoute, strict_json
+from service.api.deps import (
+    Cursor,
+    IdempotencyKey,
+    IfMatch,
+    IfNoneMatch,
+    Limit,
+    Use,
+    choose,
+    json_response,
+    once,
+    revision_of,
+)  # fmt: skip
+from service.api.problems import document
+from service.api.schemas import DatasetPatch, Listing, Open
+from service.container import Services
+from service.errors import (
+    Conflict,
+    Invalid,
+    Issue,
+    Malformed,
+    NotAcceptable,
+    NotFound,
+    Stale,
+    StorageFull,
+    TooLarge,
+    UnknownMediaType,
+)  # fmt: skip
+from service.intake.findings import ReadOptions
+from service.ports import Json
+from service.usecases.export import json_rows
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["Datasets"])
+ARROW, CSV, PARQUET = "application/vnd.apache.arrow.stream", "text/csv", "application/vnd.apache.parquet"
+FORMS = {PARQUET: "parquet", CSV: "csv", ARROW: "arrow", "application/x-ndjson": "ndjson"}
+TEXT_OPTIONS = ("name", "format", "delimiter", "decimal", "encoding", "on_error")
+BODY = {"requestBody": {"required": True, "content": {
+    "text/csv": {"schema": {"type": "string"}, "example": "height,weight\n1.71,68.5\n1.80,81.2\n1.65,59.0\n"},
+    "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    "multipart/form-data": {"schema": {"type": "object", "required": ["file"], "properties": {
+        "file": {"type": "string", "format": "binary", "description": "The table."},
+        **{n: {"type": "string", "description": f"Option `{n}`."} for n in TEXT_OPTIONS}}}},
+}}}  # fmt: skip
+
+
+def dataset_document(record: Json) -> Json:
+    """A dataset."""
+    here = f"/v1/datasets/{record['id']}"
+    return {k: v for k, v in record.items() if k != "revision"} | {
+        "links": {"self": here, "rows": f"{here}/rows", "content": f"{here}/content"}
+    }
+
+
+def etag(record: Json) -> str:
+    """Strong ETag: the content and how often the record changed."""
+    return f'"{record["sha256"][:16]}-{record["revision"]}"'
+
+
+def _created(record: Json) -> Response:
+    headers = {"Location": f"/v1/datasets/{record['id']}", "ETag": etag(record)}
+    return json_response(dataset_document(record), 201, headers)
+
+
+def _options(given: Json) -> ReadOptions:
+    """Options of an upload from query or form text; Invalid names the wrong one."""
+    flags = {"true": True, "false": False, "": None}
+    values: Json = {k: given[k] for k in TEXT_OPTIONS if given.get(k)}
+    if given.get("header"):
+        if given["header"] not in flags:
+            raise Invalid("header is true or false", issues=(Issue("/query/header", "bool", "say true or false"),))
+        values["header"] = flags[given["header"]]
+    if given.get("null_values"):
+        values["null_values"] = tuple(given["null_values"].split(","))
+    if given.get("types"):
+        types = strict_json(given["types"].encode())
+        if not isinstance(types, dict):
+            raise Invalid("types is a JSON object column → type", issues=(Issue("/query/types", "dict", "an object"),))
+        values["types"] = types
+    return ReadOptions(**values)
+
+
+async def _raw(request: Request) -> AsyncIterator[bytes]:
+    async for chunk in Request(request.scope, request.receive).stream():
+        yield chunk
+
+
+async def _parts(file: UploadFile) -> AsyncIterator[bytes]:
+    while chunk := await file.read(1 << 20):
+        yield chunk
+
+
+class Uploaded(Request):
+    """The upload as `once` sees it: its body is the digest of the spooled file."""
+
+    digest = b""
+
+    async def body(self) -> bytes:
+        """SHA-256 of the file."""
+        return self.digest
+
+
+async def _spool(use: Services, request: Request, options: Json) -> tuple[Path, Json]:
+    """The upload on disk, raw or the part `file` of a form, and the options that came with it."""
+    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+        form = await Request(request.scope, request.receive).form(max_files=1, max_fields=20)
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise Invalid(
+                "the form has no part called file", issues=(Issue("/form/file", "missing", "attach the table"),)
+            )
+        fields = {k: v for k, v in form.items() if isinstance(v, str)}
+        stray = sorted(set(fields) - {*TEXT_OPTIONS, "header", "null_values", "types"})
+        if stray:
+            raise Invalid(
+                f"unknown form fields {stray}", issues=(Issue(f"/form/{stray[0]}", "extra_forbidden", "remove it"),)
+            )
+        fields.setdefault("name", Path(file.filename or "dataset").name.split(".")[0] or "dataset")
+        return await use.datasets.spool(_parts(file)), options | fields
+    return await use.datasets.spool(_raw(request)), options
+
+
+@router.post("/datasets", operation_id="create_dataset", summary="Upload a table", status_code=201, response_model=Open,
+             openapi_extra=BODY, responses=document(Malformed, TooLarge, Invalid, StorageFull))  # fmt: skip
+async def create_dataset(
+    request: Request, use: Use, idempotency_key: IdempotencyKey = None,
+    name: Annotated[str | None, Query(description="Name of the dataset.", max_length=200)] = None,
+    format: Annotated[str | None, Query(description="csv, ndjson, json, parquet or arrow; found from the content.")] = None,  # noqa: A002
+    delimiter: Annotated[str | None, Query(description="Character between fields.")] = None,
+    decimal: Annotated[str | None, Query(description="Decimal mark.")] = None,
+    header: Annotated[str | None, Query(description="Whether the first line holds names: true or false.")] = None,
+    encoding: Annotated[str | None, Query(description="Character encoding.")] = None,
+    null_values: Annotated[str | None, Query(description="Comma-separated words that mean missing.")] = None,
+    types: Annotated[str | None, Query(description="JSON object column → type.")] = None,
+    on_error: Annotated[str | None, Query(description="error (default) or skip unreadable rows.")] = None,
+) -> Response:  # fmt: skip
+    """The raw file as the body, or a form with a part `file`. It streams to disk; nothing half-read is ever stored."""
+    given = {"name": name, "format": format, "delimiter": delimiter, "decimal": decimal, "header": header,
+             "encoding": encoding, "null_values": null_values, "types": types, "on_error": on_error}  # fmt: skip
+    path, found = await _spool(use, request, given)
+    try:
+        options = _options(found)
+        options.check()
+        sent = Uploaded(request.scope)
+        sent.digest = (await run_in_threadpool(_digest, path)) + repr(options).encode() if idempotency_key else b""
+
+        async def make(dataset_id: str) -> Response:
+            return _created(await run_in_threadpool(use.datasets.add_file, path, options, dataset_id=dataset_id))
+
+        return await once(use, sent, idempotency_key, "ds", make)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").digest()
+
+
+@router.get(
+    "/datasets",
+    operation_id="list_datasets",
+    summary="List datasets",
+    response_model=Listing,
+    responses=document(Invalid),
+)
+def list_datasets(
+    use: Use,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    name: Annotated[str | None, Query(description="Exact name.")] = None,
+) -> Response:
+    """Datasets, newest first."""
+    page = use.datasets.page(limit=limit, cursor=cursor, name=name)
+    return json_response({"items": [dataset_document(r) for r in page.items], "next_cursor": page.next_cursor})
+
+
+@router.get("/datasets/{dataset_id}", operation_id="get_dataset", summary="One dataset with its profile", response_model=Open,
+            responses=document(NotFound))  # fmt: skip
+def get_dataset(use: Use, dataset_id: str, if_none_match: IfNoneMatch = None) -> Response:
+    """What was read, how, and a profile of each column."""
+    record = use.datasets.get(dataset_id)
+    if if_none_match == etag(record):
+        return Response(status_code=304, headers={"ETag": etag(record)})
+    return json_response(dataset_document(record), headers={"ETag": etag(record)})
+
+
+@router.get("/datasets/{dataset_id}/rows", operation_id="get_rows", summary="A page of rows", response_model=Open,
+            responses=document(NotFound, NotAcceptable, Invalid))  # fmt: skip
+def get_rows(
+    request: Request, use: Use, dataset_id: str,
+    offset: Annotated[int, Query(ge=0, description="First row.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Most rows.")] = 50,
+    columns: Annotated[str | None, Query(description="Comma-separated names; all by default.")] = None,
+    big_integers: Annotated[str | None, Query(pattern="^(number|string)$", description="string: beyond 2^53 as text.")] = None,
+) -> Response:  # fmt: skip
+    """Rows as JSON, CSV or Arrow by Accept."""
+    picked = None if columns is None else columns.split(",")
+    table = use.datasets.rows(dataset_id, offset=offset, limit=limit, columns=picked)
+    media = choose(request.headers.get("accept", ""), ["application/json", CSV, ARROW])
+    if media == "application/json":
+        total = use.datasets.get(dataset_id)["rows"]
+        items = json_rows(table, big_integers=big_integers == "string")
+        return json_response({"items": items, "offset": offset, "total": total})
+    return StreamingResponse(use.datasets.stream(table, FORMS[media]), media_type=media)
+
+
+@router.get("/datasets/{dataset_id}/content", operation_id="get_content", summary="The whole table",
+            response_class=StreamingResponse, responses=document(NotFound, NotAcceptable))  # fmt: skip
+def get_content(request: Request, use: Use, dataset_id: str) -> Response:
+    """The table as Parquet, CSV, Arrow or NDJSON by Accept."""
+    record = use.datasets.get(dataset_id)
+    media = choose(request.headers.get("accept", ""), list(FORMS))
+    return StreamingResponse(
+        use.datasets.content(record["id"], FORMS[media]), media_type=media, headers={"ETag": etag(record)}
+    )
+
+
+@router.patch("/datasets/{dataset_id}", operation_id="update_dataset", summary="Correct a dataset", response_model=Open,
+              responses=document(NotFound, Malformed, Conflict, Stale, Invalid))  # fmt: skip
+def update_dataset(use: Use, dataset_id: str, body: DatasetPatch, if_match: IfMatch = None) -> Response:
+    """Name, description, labels, and the role or type of columns, without a new upload."""
+    changes: Json = body.model_dump(exclude_none=True)
+    record = use.datasets.patch(dataset_id, changes, revision_of(if_match))
+    return json_response(dataset_document(record), headers={"ETag": etag(record)})
+
+
+@router.delete("/datasets/{dataset_id}", operation_id="delete_dataset", summary="Delete a dataset", status_code=204,
+               responses=document(NotFound, Conflict, Stale))  # fmt: skip
+def delete_dataset(use: Use, dataset_id: str, if_match: IfMatch = None) -> Response:
+    """Refused while a queued or running job needs it."""
+    use.datasets.delete(dataset_id, revision_of(if_match))
+    return Response(status_code=204)
+
+
+@router.get(
+    "/samples",
+    operation_id="list_samples",
+    summary="List the bundled tables",
+    response_model=Listing,
+    responses=document(),
+)
+def list_samples(use: Use) -> Response:
+    """Real public tables to try things on, with source and licence."""
+    items: list[Any] = use.datasets.samples()
+    return json_response({"items": items, "next_cursor": None})
+
+
+@router.post("/samples/{name}", operation_id="create_from_sample", summary="Make a dataset from a bundled table", status_code=201,
+             response_model=Open, responses=document(NotFound, Conflict, Invalid, UnknownMediaType))  # fmt: skip
+async def create_from_sample(request: Request, use: Use, name: str, idempotency_key: IdempotencyKey = None) -> Response:
+    """The sample `penguins`, say, as a dataset of your own."""
+
+    async def make(dataset_id: str) -> Response:
+        return _created(await run_in_threadpool(use.datasets.from_sample, name, dataset_id))
+
+    return await once(use, request, idempotency_key, "ds", make)

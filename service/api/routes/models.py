@@ -1,0 +1,172 @@
+"""Models: fit, list, change, delete; their diagnostics, artifact and bundle."""
+
+from __future__ import annotations
+
+import io
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import FileResponse, Response
+
+from ml_core.bundle import save_bundle
+from ml_core.errors import InvalidData, InvalidParameter
+from service.api.bodies import StrictRoute
+from service.api.deps import (
+    Cursor,
+    IdempotencyKey,
+    IfMatch,
+    IfNoneMatch,
+    Limit,
+    Prefer,
+    Use,
+    json_response,
+    once,
+    revision_of,
+    wait_seconds,
+)  # fmt: skip
+from service.api.documents import model_document, model_etag
+from service.api.problems import document
+from service.api.schemas import Certified, DatasetRef, FitRequest, Listing, ModelOut, ModelPatch, Open
+from service.container import Services
+from service.errors import Conflict, Invalid, Malformed, NotFound, QueueFull, Stale, TooLarge, Unsupported
+from service.usecases.waiting import settle
+
+router = APIRouter(prefix="/v1/models", route_class=StrictRoute, tags=["Models"])
+INSTANT_WAIT = 10.0
+REFUSALS = document(Malformed, NotFound, Conflict, TooLarge, Invalid, InvalidParameter, InvalidData, QueueFull)
+
+
+async def _accepted(use: Services, model_id: str, job: Any, prefer: str | None, lane: str) -> Response:
+    """202 with the resource, or 201 when the work ended within the wait."""
+    seconds, asked = wait_seconds(prefer, INSTANT_WAIT if lane == "instant" else 0.0)
+    ended = await settle(use.ledger, job.id, seconds) if seconds > 0 else job
+    row = await run_in_threadpool(use.models.get, model_id)
+    headers = {"Location": f"/v1/models/{model_id}", "ETag": model_etag(row)}
+    if asked:
+        headers["Preference-Applied"] = f"wait={seconds:g}"
+    done = ended.state in ("succeeded", "failed", "cancelled")
+    return json_response(model_document(row), 201 if done else 202, headers)
+
+
+@router.post("", operation_id="create_model", summary="Fit a model", status_code=201, response_model=ModelOut,
+             responses={202: {"description": "Queued; follow `job` or `Location`", "model": ModelOut}, **REFUSALS})  # fmt: skip
+async def create_model(
+    request: Request, use: Use, body: FitRequest, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
+) -> Response:
+    """Fit any algorithm on any dataset. Short fits are waited for (201), long ones are queued (202) and report progress."""
+
+    async def make(model_id: str) -> Response:
+        job = await run_in_threadpool(use.training.submit, model_id, body.request())
+        return await _accepted(use, model_id, job, prefer, job.lane)
+
+    return await once(use, request, idempotency_key, "mdl", make)
+
+
+@router.post(
+    "/validate", operation_id="validate_model", summary="Check a fit request", response_model=Open, responses=REFUSALS
+)
+def validate_model(use: Use, body: FitRequest) -> Response:
+    """The completed request and the estimated cost, or the refusal that the fit would give. Nothing is stored."""
+    full, estimate = use.training.complete(body.request())
+    return json_response({"request": full, "estimate": estimate})
+
+
+@router.get("", operation_id="list_models", summary="List models", response_model=Listing, responses=document(Invalid))
+def list_models(
+    use: Use,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    state: Annotated[str | None, Query(description="queued, running, ready, failed or cancelled.")] = None,
+    algorithm: Annotated[str | None, Query(description="Name of the algorithm.")] = None,
+    dataset: Annotated[str | None, Query(description="Id of the dataset.")] = None,
+    name: Annotated[str | None, Query(description="Name of the model.")] = None,
+) -> Response:
+    """Models, newest first."""
+    page = use.models.page(limit=limit, cursor=cursor, state=state, algorithm=algorithm, dataset=dataset, name=name)
+    return json_response({"items": [model_document(m) for m in page.items], "next_cursor": page.next_cursor})
+
+
+@router.get(
+    "/{model_id}", operation_id="get_model", summary="One model", response_model=ModelOut, responses=document(NotFound)
+)
+def get_model(use: Use, model_id: str, if_none_match: IfNoneMatch = None) -> Response:
+    """The model by id, by name (its newest ready version) or by name@version."""
+    row = use.models.get(model_id)
+    if if_none_match == model_etag(row):
+        return Response(status_code=304, headers={"ETag": model_etag(row)})
+    return json_response(model_document(row), headers={"ETag": model_etag(row)})
+
+
+@router.patch("/{model_id}", operation_id="update_model_labels", summary="Change labels", response_model=ModelOut,
+              responses=document(NotFound, Malformed, Stale, Invalid))  # fmt: skip
+def update_model_labels(use: Use, model_id: str, body: ModelPatch, if_match: IfMatch = None) -> Response:
+    """Replace the labels; with If-Match only when nobody changed the model meanwhile."""
+    row = use.models.get(model_id)
+    use.models.change(row["id"], {"labels": body.labels}, revision_of(if_match))
+    return get_model(use, row["id"])
+
+
+@router.delete("/{model_id}", operation_id="delete_model", summary="Delete a model", status_code=204,
+               responses=document(NotFound, Conflict, Stale))  # fmt: skip
+def delete_model(use: Use, model_id: str, if_match: IfMatch = None) -> Response:
+    """Delete the model and its artifact; a fit that is under way must be cancelled first."""
+    row = use.models.get(model_id)
+    if if_match is not None and revision_of(if_match) not in (None, row["revision"]):
+        raise Stale(f"model {row['id']} has changed since that version")
+    if row["state"] in ("queued", "running") and row["job"]:
+        raise Conflict(f"model {row['id']} is {row['state']}; cancel job {row['job']} first")
+    use.models.remove(row["id"])
+    use.inference.forget(row["id"])
+    if artifact := row["result"].get("artifact"):
+        use.objects.delete(artifact["key"])
+    return Response(status_code=204)
+
+
+@router.get("/{model_id}/diagnostics", operation_id="get_diagnostics", summary="Certificates and diagnostics",
+            response_model=Certified, responses=document(NotFound, Conflict))  # fmt: skip
+def get_diagnostics(use: Use, model_id: str) -> Response:
+    """How good the answer is, recomputed from the fitted parameters and the data."""
+    return json_response(use.inference.diagnostics(model_id))
+
+
+@router.get("/{model_id}/artifact", operation_id="get_artifact", summary="The joblib file", response_class=FileResponse,
+            responses=document(NotFound, Conflict))  # fmt: skip
+def get_artifact(use: Use, model_id: str, if_none_match: IfNoneMatch = None) -> Response:
+    """The stored model, with its SHA-256 as ETag and Digest. Open it only if you trust this service."""
+    model = use.inference.load(model_id)
+    ref = model.record["result"]["artifact"]
+    headers = {"ETag": f'"{ref["sha256"]}"', "Digest": f"sha-256={ref['sha256']}"}
+    if if_none_match == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return FileResponse(use.artifacts.verified(ref), filename=f"{model.id}.joblib", headers=headers,
+                        media_type="application/octet-stream")  # fmt: skip
+
+
+@router.get(
+    "/{model_id}/bundle",
+    operation_id="get_bundle",
+    summary="A data-only bundle",
+    responses=document(NotFound, Conflict),
+)
+def get_bundle(use: Use, model_id: str) -> Response:
+    """A zip of JSON and npy arrays without code, which any later version and `ml_core` alone can load."""
+    model = use.inference.load(model_id)
+    buffer = io.BytesIO()
+    save_bundle(model.fitted, buffer, {"model": model_document(model.record)})
+    name = f'attachment; filename="{model.id}.postfit.zip"'
+    return Response(buffer.getvalue(), media_type="application/zip", headers={"Content-Disposition": name})
+
+
+@router.post("/{model_id}/update", operation_id="update_model", summary="Fold new rows in", status_code=201,
+             response_model=ModelOut, responses={202: {"description": "Queued", "model": ModelOut},
+                                                 **document(Malformed, NotFound, Conflict, Unsupported, Invalid, InvalidData, QueueFull)})  # fmt: skip
+async def update_model(request: Request, use: Use, model_id: str, body: DatasetRef, idempotency_key: IdempotencyKey = None,
+                       prefer: Prefer = None) -> Response:  # fmt: skip
+    """A new version: the posterior becomes the prior of the dataset's rows. The old rows are not needed."""
+
+    async def make(new_id: str) -> Response:
+        job = await run_in_threadpool(use.updates.submit, model_id, new_id, body.dataset)
+        return await _accepted(use, new_id, job, prefer, job.lane)
+
+    return await once(use, request, idempotency_key, "mdl", make)

@@ -1,0 +1,96 @@
+"""Health, the documentation page and the list of problems."""
+
+from __future__ import annotations
+
+import html
+
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+import ml_core
+from service.api.deps import Use, json_response
+from service.api.problems import TABLE, document, slug
+from service.api.schemas import Open
+from service.errors import NotReady
+
+router = APIRouter()
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>postfit API</title>
+<link rel="icon" href="/assets/favicon-32x32.png">
+<link rel="stylesheet" href="/assets/swagger-ui.css">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/assets/swagger-ui-bundle.js"></script>
+<script src="/assets/start.js"></script>
+</body>
+</html>
+"""
+
+
+@router.get("/v1/health/live", operation_id="live", tags=["Operations"], summary="Is the process alive?", response_model=Open,
+            responses=document())  # fmt: skip
+async def live() -> Response:
+    """200 while the server answers at all."""
+    return json_response({"status": "live", "version": ml_core.__version__})
+
+
+@router.get("/v1/health/ready", operation_id="ready", tags=["Operations"], summary="Can it work?", response_model=Open,
+            responses=document(NotReady))  # fmt: skip
+async def ready(request: Request, use: Use) -> Response:
+    """200 when the database answers, the data folder can be written and a worker runs; 503 with the reason otherwise."""
+    faults = await run_in_threadpool(_faults, request, use)
+    if faults:
+        raise NotReady("; ".join(faults))
+    return json_response({"status": "ready", "version": ml_core.__version__})
+
+
+def _faults(request: Request, use: Use) -> list[str]:
+    faults = []
+    try:
+        use.ledger.page(limit=1, cursor=None)
+    except NotReady as e:
+        faults.append(f"database: {e}")
+    try:
+        probe = use.objects.scratch() / ".probe"
+        probe.write_bytes(b"ok")
+        probe.unlink()
+    except OSError as e:
+        faults.append(f"data folder: {e}")
+    runner = request.app.state.runner
+    if runner is not None and not runner.alive():
+        faults.append("the worker process is not running")
+    return faults
+
+
+@router.get("/", include_in_schema=False)
+async def root() -> Response:
+    """The documentation, until there is a dashboard."""
+    return RedirectResponse("/docs")
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs() -> Response:
+    """Swagger UI, every asset from this server."""
+    policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'"
+    return HTMLResponse(PAGE, headers={"Content-Security-Policy": policy})
+
+
+@router.get("/problems", include_in_schema=False)
+@router.get("/problems/{name}", include_in_schema=False)
+async def problems(name: str | None = None) -> Response:
+    """Every problem type on one page."""
+    rows = "".join(
+        f'<tr id="{slug(cls)}"><td><code>/problems/{slug(cls)}</code></td><td>{kind.status}</td>'
+        f"<td>{html.escape(kind.title)}</td><td>{html.escape((cls.__doc__ or '').strip())}</td></tr>"
+        for cls, kind in TABLE.items()
+    )
+    head = "<tr><th>type</th><th>status</th><th>title</th><th>meaning</th></tr>"
+    style = "<style>body{font:16px sans-serif;margin:2rem}td,th{padding:.3rem 1rem;text-align:left}</style>"
+    return HTMLResponse(f'<!doctype html><html lang="en"><title>Problem types</title>{style}<h1>Problem types</h1>'
+                        f"<table>{head}{rows}</table></html>")  # fmt: skip

@@ -1,0 +1,260 @@
+"""Request and response models. The union of estimator specs is built from the registry here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from ml_core.registry import algorithms
+from service.ports import Json
+
+Spec = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-spec": "estimator"})]
+
+
+class Strict(BaseModel):
+    """A request body: unknown fields and loose types are refused."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
+
+
+class Encoding(Strict):
+    """How columns become numbers; learned from the training rows and stored with the model."""
+
+    missing: Literal["error", "drop_rows", "mean", "median", "most_frequent", "indicator"] = Field(
+        "error", description="Empty cells: refuse (naming columns and counts), drop the row, or fill."
+    )
+    categorical: Literal["one_hot", "ordinal", "error"] = Field("one_hot", description="Category and text columns.")
+    unknown_level: Literal["error", "ignore"] = Field(
+        "error", description="A level at prediction never seen in training."
+    )
+    scale: Literal["none", "standard", "min_max"] = Field("none", description="Scale of the encoded columns.")
+
+
+class Validation(Strict):
+    """Scores on rows the model has not seen."""
+
+    method: Literal["none", "holdout", "k_fold"] = Field("none", description="How rows are held out.")
+    fraction: float = Field(0.2, gt=0, lt=1, description="Share of rows held out (holdout).")
+    k: int = Field(5, ge=2, le=1000, description="Number of folds (k_fold).")
+    stratify: bool = Field(True, description="Spread the classes evenly over the folds.")
+
+
+class RowChoice(Strict):
+    """Which rows of the dataset are used."""
+
+    sample: int | None = Field(None, ge=1, description="A seeded sample of this many rows, without replacement.")
+
+
+class JobLimits(Strict):
+    """What the fit may use."""
+
+    wall_seconds: float | None = Field(None, gt=0, description="Wall-clock limit, seconds.")
+    memory_bytes: int | None = Field(None, gt=0, description="Memory limit, bytes.")
+    cores: int | None = Field(None, ge=1, description="Cores; the result does not depend on it.")
+
+
+FIT_EXAMPLE: Any = {
+    "estimator": {"algorithm": "logistic_regression", "params": {}},
+    "dataset": "penguins", "target": "species", "encoding": {"missing": "drop_rows", "scale": "standard"},
+    "features": ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"], "seed": 0,
+}  # fmt: skip
+
+
+class FitRequest(Strict):
+    """A fit: which algorithm, on which table, to predict what."""
+
+    model_config = ConfigDict(json_schema_extra={"example": FIT_EXAMPLE})
+    estimator: Spec = Field(description='Estimator spec: {"algorithm": name, "params": {…}}, nested at will.')
+    dataset: str = Field(description="Id or name of a dataset, or the name of a bundled sample.")
+    rows: RowChoice | None = Field(None, description="Which rows; all by default.")
+    target: str | list[str] | None = Field(
+        None, description="Column to predict, several, or none for unsupervised work."
+    )
+    features: list[str] | None = Field(None, description="Columns to learn from; default: all that are usable.")
+    exclude: list[str] | None = Field(None, description="Columns to leave out.")
+    weights: str | None = Field(None, description="Column of sample weights.")
+    groups: str | None = Field(None, description="Column whose equal values stay together in splits.")
+    encoding: Encoding = Field(default_factory=Encoding, description="How columns become numbers.")
+    validation: Validation = Field(default_factory=Validation, description="Scores on held-out rows.")
+    seed: int = Field(0, ge=0, lt=2**63, description="The same request and seed give the same model, bit for bit.")
+    name: str | None = Field(
+        None, min_length=1, max_length=200, pattern=r"^[^@/]+$", description="Name; versions count up."
+    )
+    labels: dict[str, str] = Field(default={}, description="Your own key–value labels.")
+    limits: JobLimits = Field(default_factory=JobLimits, description="What the fit may use.")
+    priority: int = Field(0, ge=-10, le=10, description="Higher runs earlier.")
+
+    def request(self) -> Json:
+        """The body as plain JSON values."""
+        return self.model_dump(mode="json")
+
+
+class Rows(Strict):
+    """Rows to answer for: exactly one of rows, columns, dataset."""
+
+    rows: list[dict[str, Any]] | None = Field(None, description="One object per row, by column name.")
+    columns: dict[str, list[Any]] | None = Field(None, description="One list per column.")
+    dataset: str | None = Field(None, description="Id of a dataset.")
+
+
+ROW_EXAMPLE: Any = {"bill_length_mm": 39.1, "bill_depth_mm": 18.7, "flipper_length_mm": 181, "body_mass_g": 3750}
+
+
+class PredictRequest(Rows):
+    """Rows to predict."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"rows": [ROW_EXAMPLE]}})
+    proba: bool = Field(True, description="Class probabilities where the model has them.")
+    interval: float | None = Field(None, gt=0, lt=1, description="Level of a prediction interval.")
+
+
+class PosteriorRequest(Rows):
+    """Rows whose predictive distribution is wanted."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"rows": [ROW_EXAMPLE], "level": 0.9}})
+    level: float = Field(0.9, gt=0, lt=1, description="Level of the equal-tailed intervals.")
+    joint: bool = Field(False, description="Also the joint distribution of all rows.")
+    samples: int | None = Field(None, ge=1, le=10_000, description="Number of draws.")
+    seed: int = Field(0, ge=0, description="Seed of the draws.")
+
+
+class TransformRequest(Rows):
+    """Rows to transform."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"rows": [ROW_EXAMPLE]}})
+
+
+class InverseRequest(Strict):
+    """Rows in the output space of a transform."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"values": [[0.1, -0.2, 0.3, 0.4]]}})
+    values: list[list[float]] = Field(min_length=1, description="Rows in the output space.")
+
+
+class SampleRequest(Strict):
+    """How many draws."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"n": 5, "seed": 0}})
+    n: int = Field(1, ge=1, le=100_000, description="Number of rows to draw.")
+    seed: int = Field(0, ge=0, description="Seed of the draws.")
+
+
+class DatasetRef(Strict):
+    """A dataset to score or learn from."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"dataset": "penguins"}})
+    dataset: str = Field(description="Id of a dataset with the model's columns and target.")
+
+
+class ModelPatch(Strict):
+    """Fields of a model that may change."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"labels": {"stage": "trial"}}})
+    labels: dict[str, str] = Field(description="Replaces the labels.")
+
+
+class DatasetPatch(Strict):
+    """Fields of a dataset that may change; columns by name."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"description": "Palmer penguins"}})
+    name: str | None = Field(None, min_length=1, max_length=200, description="New name.")
+    description: str | None = Field(None, max_length=10_000, description="New description.")
+    labels: dict[str, str] | None = Field(None, description="Replaces the labels.")
+    columns: dict[str, dict[str, Any]] | None = Field(
+        None, description="Corrections of `role` or `type` by column name."
+    )
+
+
+class Open(BaseModel):
+    """A response model: fields documented here, more may come in later versions."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+
+
+class ModelOut(Open):
+    """A model."""
+
+    id: str = Field(description="Identifier.", examples=["mdl_01h2xcejqtf2nbrexx3vqjhp41"])
+    name: str = Field(description="Name; equal to the id when none was given.")
+    version: int = Field(description="1, 2, … within a name.")
+    state: str = Field(description="queued, running, ready, failed or cancelled.")
+    job: str | None = Field(description="The job that fits it.")
+    algorithm: str = Field(description="Name of the algorithm.")
+    estimator: Json = Field(description="The spec with every default filled in.")
+    dataset: str = Field(description="The dataset it learned from.")
+    target: Json | None = Field(description="Name, type and classes of the target.")
+    features: list[Any] = Field(description="Input schema: name, type, levels.")
+    encoding: Json = Field(description="The encoding that was asked for.")
+    metrics: Json | None = Field(description="Figures on training and held-out rows, never mixed.")
+    warnings: list[Any] = Field(description="Facts about the fit: code, message, advice.")
+    capabilities: list[str] = Field(description="What the model can do.")
+    fit_seconds: float | None = Field(description="Wall-clock seconds of the fit.")
+    artifact: Json | None = Field(description="Bytes and SHA-256 of the joblib file.")
+    created_at: str = Field(description="RFC 3339, UTC.")
+    error: Json | None = Field(description="Why it failed.")
+    links: dict[str, str] = Field(description="Related addresses.")
+
+
+class JobOut(Open):
+    """A job."""
+
+    id: str = Field(description="Identifier.")
+    kind: str = Field(description="fit or update.")
+    state: str = Field(description="queued, running, succeeded, failed or cancelled.")
+    resource: str = Field(description="What it makes.")
+    progress: Json | None = Field(description="fraction, step, total, unit, message, metrics.")
+    attempts: int = Field(description="Attempts so far.")
+    queue_position: int | None = Field(description="Jobs before it, while queued.")
+    worker: str | None = Field(description="Who works on it.")
+    submitted_at: str = Field(description="RFC 3339, UTC.")
+    started_at: str | None = Field(description="RFC 3339, UTC.")
+    finished_at: str | None = Field(description="RFC 3339, UTC.")
+    error: Json | None = Field(description="code and detail of a failure.")
+
+
+class Prediction(Open):
+    """Predictions, in the order of the rows."""
+
+    model: str = Field(description="Id of the model that answered.")
+    predictions: list[Any] = Field(description="One value per row.")
+    probabilities: Json | None = Field(None, description="classes and values (rows × classes).")
+    intervals: list[Any] | None = Field(None, description="[low, high] per row.")
+    warnings: list[str] = Field(description="Columns that were not used, and the like.")
+
+
+class Listing(Open):
+    """One page of a collection, newest first."""
+
+    items: list[Any] = Field(description="The page.")
+    next_cursor: str | None = Field(description="Pass as `cursor` for the next page; null at the end.")
+
+
+class Certified(Open):
+    """Diagnostics of a fit."""
+
+    summary: Json = Field(description="Figures by name; null where one has no meaning.")
+    certificates: list[Any] = Field(description="name, value, tolerance, holds, meaning; recomputed from the answer.")
+    tables: Json = Field(description="columns and rows by name.")
+    traces: Json = Field(description="Lists of numbers by name.")
+    curves: Json = Field(description="x, y and more by name.")
+    matrices: Json = Field(description="Matrices by name.")
+    warnings: list[Any] = Field(description="code, message, advice.")
+
+
+def estimator_schemas() -> dict[str, Json]:
+    """Components of the OpenAPI document: one spec schema per algorithm, and their union by `algorithm`."""
+    parts: dict[str, Json] = {}
+    mapping: dict[str, str] = {}
+    for name, entry in algorithms().items():
+        title = "".join(word.capitalize() for word in name.split("_")) + "Spec"
+        params = entry.params_schema() | {"description": entry.summary}
+        parts[title] = {
+            "type": "object", "title": title, "additionalProperties": False, "required": ["algorithm"],
+            "description": entry.summary,
+            "properties": {"algorithm": {"type": "string", "const": name}, "params": params},
+        }  # fmt: skip
+        mapping[name] = f"#/components/schemas/{title}"
+    union = {"oneOf": [{"$ref": ref} for ref in mapping.values()],
+             "discriminator": {"propertyName": "algorithm", "mapping": mapping}}  # fmt: skip
+    return parts | {"EstimatorSpec": union}

@@ -1,0 +1,25 @@
+"""Runs the application under uvicorn."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import uvicorn
+
+from service.api.app import create_asgi
+from service.container import build
+from service.runner.embedded import Embedded
+from service.settings import Settings
+
+
+def serve(settings: Settings) -> int:
+    """Serve until a signal comes; the embedded worker lives and dies with this process."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    app = create_asgi(build(settings), Embedded(settings))
+    config = uvicorn.Config(app, host=settings.host, port=settings.port, access_log=False, log_level="warning",
+                            timeout_graceful_shutdown=10, server_header=False)  # fmt: skip
+    logging.getLogger("postfit").info("serving on http://%s:%d, documentation at /docs", settings.host, settings.port)
+    uvicorn.Server(config).run()
+    return 0

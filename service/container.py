@@ -1,0 +1,55 @@
+"""The one wiring place: settings → services. Nothing else names an adapter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.adapters.access import Idempotency, Keys
+from service.adapters.artifacts import Artifacts
+from service.adapters.database import Database, connect, create_all
+from service.adapters.datasets import SqlDatasets
+from service.adapters.ledger import SqlLedger
+from service.adapters.models import SqlModels
+from service.adapters.objects import LocalObjects
+from service.ports import Ledger, Objects
+from service.settings import Settings
+from service.usecases.datasets import DatasetService
+from service.usecases.inference import Inference
+from service.usecases.training import Training
+from service.usecases.updates import Updates
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything a transport or worker may call."""
+
+    settings: Settings
+    db: Database
+    objects: Objects
+    ledger: Ledger
+    models: SqlModels
+    keys: Keys
+    idempotency: Idempotency
+    artifacts: Artifacts
+    datasets: DatasetService
+    training: Training
+    updates: Updates
+    inference: Inference
+
+
+def build(settings: Settings) -> Services:
+    """Open the stores under the data folder (making them when absent) and connect the use cases to them."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    db = connect(settings.database_url)
+    create_all(db)
+    objects = LocalObjects(settings.data / "objects")
+    ledger = SqlLedger(db, settings)
+    models = SqlModels(db)
+    artifacts = Artifacts(objects, settings.data / "secret.key")
+    datasets = DatasetService(settings, SqlDatasets(db), objects, ledger)
+    inference = Inference(datasets, models, artifacts)
+    return Services(
+        settings, db, objects, ledger, models, Keys(db), Idempotency(db), artifacts, datasets,
+        Training(settings, datasets, models, ledger, artifacts),
+        Updates(datasets, models, ledger, artifacts, inference), inference,
+    )  # fmt: skip

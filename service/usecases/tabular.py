@@ -1,0 +1,125 @@
+"""A stored dataset → the typed columns that ml_core encodes, its target, weights and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ml_core.preprocessing.table import Column
+from service.errors import Invalid, Issue
+from service.ports import Json
+
+EPOCH = {"date": "int32", "datetime": "int64"}
+
+
+def column(array: Any, kind: str) -> Column:
+    """One Arrow column as ml_core wants it: float64 with NaN for missing, or strings with None."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+    if kind in ("category", "text"):
+        values = np.empty(len(array), dtype=object)
+        values[:] = pc.cast(array, pa.string()).to_pylist()
+        return Column(kind, values)  # type: ignore[arg-type]
+    if kind == "boolean":
+        array = pc.cast(array, pa.uint8())
+    if kind == "date":
+        array = pc.cast(array, pa.int32())
+    if kind == "datetime":
+        array = pc.cast(array, pa.int64())
+    numbers = pc.cast(array, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if kind == "datetime":
+        numbers = numbers / 1e6
+    return Column(kind, np.asarray(numbers, dtype=np.float64))  # type: ignore[arg-type]
+
+
+def labels(array: Any, kind: str) -> np.ndarray:
+    """Class labels as they stand in the table: strings, whole numbers or booleans; None where missing."""
+    values = array.to_pylist()
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    present = out[[v is not None for v in values]]
+    if kind in ("category", "text"):
+        typed: Any = str
+    elif kind == "boolean":
+        typed = bool
+    elif kind in ("integer", "number") and all(float(v).is_integer() for v in present):
+        typed = int if kind == "integer" else float
+    else:
+        raise Invalid(
+            f"a class target must be category, text, integer or boolean; this column is {kind}",
+            issues=(Issue("/target", "not_classes", "choose another column, or a regression algorithm"),),
+        )
+    out[[v is not None for v in values]] = [typed(v) for v in present]
+    return out
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which columns play which part."""
+
+    features: tuple[str, ...]
+    target: str | tuple[str, ...] | None
+    weights: str | None
+    groups: str | None
+
+
+def select(record: Json, request: Json, *, supervised: bool) -> Selection:
+    """Resolve target, features, weights and groups against the dataset's columns; Invalid names what does not fit."""
+    known = {c["name"]: c for c in record["columns"]}
+    target = request.get("target")
+    targets = [target] if isinstance(target, str) else list(target or [])
+    issues = _unknown(known, "/target", targets)
+    for role in ("weights", "groups"):
+        issues += _unknown(known, f"/{role}", [request[role]] if request.get(role) else [])
+    for role in ("features", "exclude"):
+        issues += _unknown(known, f"/{role}", request.get(role) or [])
+    if supervised and not targets:
+        issues.append(Issue("/target", "missing", "this algorithm learns to predict a column: name it"))
+    if not supervised and targets:
+        issues.append(Issue("/target", "not_expected", "this algorithm takes no target; leave it out"))
+    if issues:
+        raise Invalid("; ".join(f"{i.pointer}: {i.detail}" for i in issues), issues=tuple(issues))
+    roles = {c: known[c].get("role") for c in known}
+    weights = request.get("weights") or next((c for c, r in roles.items() if r == "weights"), None)
+    taken = {*targets, weights, request.get("groups"), *(request.get("exclude") or [])}
+    chosen = request.get("features") or [c for c in known if c not in taken and _usable(known[c], record["rows"])]
+    both = sorted({*targets} & {*chosen})
+    if both:
+        raise Invalid(
+            f"{both} is both target and feature", issues=(Issue("/features", "target_leak", f"remove {both}"),)
+        )
+    if not chosen:
+        raise Invalid("no column is left to learn from", issues=(Issue("/features", "empty", "name some features"),))
+    picked = target if isinstance(target, str) else (tuple(targets) or None)
+    return Selection(tuple(chosen), picked, weights, request.get("groups"))
+
+
+def _unknown(known: Json, pointer: str, names: Sequence[str]) -> list[Issue]:
+    return [Issue(pointer, "unknown_column", f"there is no column {n!r}; there are {', '.join(list(known)[:50])}")
+            for n in names if n not in known]  # fmt: skip
+
+
+def _usable(column: Json, rows: int) -> bool:
+    """Not an identifier: unique text says nothing about the next row; a column without values neither."""
+    if column.get("role") in ("identifier", "ignore", "weights"):
+        return False
+    if column["missing"] == rows:
+        return False
+    return not (column["type"] in ("text", "category") and column["distinct"] >= rows - column["missing"] > 2)
+
+
+def numeric_target(array: Any, kind: str, pointer: str = "/target") -> np.ndarray:
+    """Targets of a regression, float64, NaN where missing."""
+    if kind not in ("number", "integer"):
+        raise Invalid(
+            f"a regression target must be a number or integer column; this one is {kind}",
+            issues=(Issue(pointer, "not_numeric", "choose another column, or a classification algorithm"),),
+        )
+    return column(array, kind).values
