@@ -94,8 +94,45 @@ class Page:
     next_cursor: str | None
 
 
-class Ledger(Protocol):
-    """The only owner of jobs. Every transition is one conditional UPDATE; terminal states never change."""
+class Leases(Protocol):
+    """The runner's half of the ledger. Every transition is one conditional UPDATE; terminal states never change."""
+
+    def claim(self, owner: str, free: Mapping[Lane, int]) -> list[Claim]:
+        """Take up to free[lane] jobs of each lane, by priority with ageing, then age."""
+
+    def renew(self, owner: str, claims: Sequence[Claim]) -> list[Claim]:
+        """Extend the leases; returns the claims still held and not asked to cancel."""
+
+    def cancelled(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those of the claims that somebody asked to cancel."""
+
+    def report(self, claim: Claim, progress: Json, log_tail: str = "") -> bool:
+        """Store progress; False when the claim is no longer held."""
+
+    def finish(
+        self,
+        claim: Claim,
+        state: State,
+        *,
+        result: Json | None = None,
+        error: Json | None = None,
+        attempt: Attempt | None = None,
+        log_tail: str = "",
+    ) -> bool:
+        """End the attempt: a terminal state, or `queued` to run again (fails by itself after the last attempt)."""
+
+    def release(self, claims: Sequence[Claim]) -> int:
+        """Hand jobs back to the queue unfinished; the attempt does not count. Returns how many were still held."""
+
+    def reap(self, dead: str | None = None) -> int:
+        """Put jobs whose lease expired, and all of an owner known to be dead, back in the queue (or fail them)."""
+
+    def version(self) -> int:
+        """A cheap number that changes whenever anything another connection wrote is visible here."""
+
+
+class Ledger(Leases, Protocol):
+    """The only owner of jobs."""
 
     def put(self, new: NewJob) -> Job:
         """Queue a job; QueueFull when there are too many."""
@@ -114,30 +151,6 @@ class Ledger(Protocol):
 
     def cancel(self, job_id: str) -> Job:
         """Cancel: a queued job at once, a running one by a flag its runner sees; Conflict when it ended otherwise."""
-
-    def claim(self, owner: str, free: Mapping[Lane, int]) -> list[Claim]:
-        """Take up to free[lane] jobs of each lane, by priority with ageing, then age."""
-
-    def renew(self, owner: str, claims: Sequence[Claim]) -> list[Claim]:
-        """Extend the leases; returns the claims still held and not asked to cancel."""
-
-    def cancelled(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Those of the claims that somebody asked to cancel."""
-
-    def report(self, claim: Claim, progress: Json, log_tail: str = "") -> bool:
-        """Store progress; False when the claim is no longer held."""
-
-    def finish(
-        self, claim: Claim, state: State, *, result: Json | None = None, error: Json | None = None,
-        attempt: Attempt | None = None, log_tail: str = "",
-    ) -> bool:
-        """End the attempt: a terminal state, or `queued` to run again (fails by itself after the last attempt)."""
-
-    def reap(self) -> int:
-        """Put jobs whose lease expired back in the queue (or fail them); returns how many."""
-
-    def version(self) -> int:
-        """A cheap number that changes whenever anything another connection wrote is visible here."""
 
 
 class Objects(Protocol):

@@ -33,6 +33,7 @@ class Settings(BaseModel):
     upload_bytes: Annotated[int, Field(gt=0, description="Largest upload, decoded.")] = 4 << 30
     body_bytes: Annotated[int, Field(gt=0, description="Largest JSON body, decoded.")] = 64 << 20
     instant_seconds: Annotated[float, Field(gt=0, description="Fits estimated below this are waited for.")] = 2.0
+    parent: Annotated[int | None, Field(gt=0, description="Process whose death ends this one.")] = None
     require_keys: Annotated[bool, Field(description="Ask for an API key even on loopback.")] = False
 
     @classmethod
@@ -40,6 +41,11 @@ class Settings(BaseModel):
         """Read POSTFIT_* variables; an unknown one is an error, as is a value of the wrong type."""
         given = {k.removeprefix(PREFIX).lower(): v for k, v in environ.items() if k.startswith(PREFIX)}
         return cls(**{**given, **{k: v for k, v in overrides.items() if v is not None}})
+
+    def to_env(self, **overrides: Any) -> dict[str, str]:
+        """Give the POSTFIT_* variables from which another process reads these same settings."""
+        values = {**self.model_dump(mode="json"), **overrides, "data": str(self.data.absolute())}
+        return {PREFIX + name.upper(): str(value) for name, value in values.items() if value is not None}
 
     @property
     def database_url(self) -> str:

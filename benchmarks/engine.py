@@ -1,0 +1,139 @@
+"""Latency and throughput of the job engine: `python -m benchmarks.engine [jobs]` prints one JSON object.
+
+start_ms: from the submitting call to the first line of the work; wait_ms: until the submitter has the answer;
+kill_noticed_ms: from SIGKILL of a child to its next attempt; cancel_ms: from the request to the process being gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from service.adapters.database import connect, create_all
+from service.adapters.ledger import SqlLedger
+from service.ports import Job, Limits, NewJob, Report
+from service.runner.embedded import Embedded
+from service.runner.loop import main as run_runner
+from service.settings import Settings
+from service.usecases.waiting import settle
+
+LIMITS = Limits(100.0, 4 << 30, 1)
+COMMAND = (sys.executable, "-m", "benchmarks.engine", "runner")
+LATENCIES = 100
+
+
+def run(settings: Settings, job: Job, report: Report) -> dict[str, Any]:
+    """The work: nothing, or an endless loop that says who it is."""
+    began = time.time()
+    if job.kind == "loop":
+        with Path(job.spec["mark"]).open("a") as file:
+            file.write(f"{os.getpid()} {began}\n")
+        while True:
+            began += 1.0
+    return {"began": began}
+
+
+def quantiles(values: list[float]) -> dict[str, float]:
+    """Median and 99 % quantile in milliseconds."""
+    ordered = sorted(1e3 * v for v in values)
+    return {"p50": round(statistics.median(ordered), 2), "p99": round(ordered[int(0.99 * (len(ordered) - 1))], 2)}
+
+
+async def latencies(ledger: SqlLedger) -> dict[str, Any]:
+    """One job at a time, on an idle engine."""
+    starts, waits = [], []
+    for _ in range(LATENCIES):
+        began = time.time()
+        job = ledger.put(NewJob("noop", "mdl_x", {}, "instant", LIMITS))
+        done = await settle(ledger, job.id, 60.0)
+        waits.append(time.time() - began)
+        starts.append((done.result or {})["began"] - began)
+        await asyncio.sleep(0.02)
+    return {"start_ms": quantiles(starts), "wait_ms": quantiles(waits)}
+
+
+async def throughput(ledger: SqlLedger, n: int) -> dict[str, float]:
+    """Many jobs at once."""
+    began = time.monotonic()
+    ids = [ledger.put(NewJob("noop", "mdl_x", {}, "instant", LIMITS)).id for _ in range(n)]
+    submitted = time.monotonic() - began
+    for job_id in ids:
+        await settle(ledger, job_id, 600.0)
+    return {"jobs": n, "submit_s": round(submitted, 2), "done_s": round(time.monotonic() - began, 2)}
+
+
+async def deaths(ledger: SqlLedger, folder: Path) -> dict[str, float]:
+    """Kill a child, then cancel its successor."""
+    mark = folder / "mark"
+    job = ledger.put(NewJob("loop", "mdl_x", {"mark": str(mark)}, "long", LIMITS))
+    pid = int((await lines(mark, 1))[0].split()[0])
+    killed = time.time()
+    os.kill(pid, signal.SIGKILL)
+    while ledger.get(job.id).attempts == 1 and ledger.get(job.id).state == "running":
+        await asyncio.sleep(0.001)
+    noticed = time.time() - killed
+    pid, again = (await lines(mark, 2))[1].split()
+    asked = time.time()
+    ledger.cancel(job.id)
+    await settle(ledger, job.id, 60.0)
+    ended = time.time() - asked
+    while psutil.pid_exists(int(pid)):
+        await asyncio.sleep(0.001)
+    return {
+        "kill_noticed_ms": round(1e3 * noticed, 1), "kill_to_next_attempt_ms": round(1e3 * (float(again) - killed), 1),
+        "cancel_ms": round(1e3 * ended, 1), "cancel_process_gone_ms": round(1e3 * (time.time() - asked), 1),
+    }  # fmt: skip
+
+
+async def lines(file: Path, n: int) -> list[str]:
+    """The lines of the file once there are n."""
+    while not file.exists() or file.read_text().count("\n") < n:
+        await asyncio.sleep(0.001)
+    return file.read_text().splitlines()
+
+
+def idle(pid: int, seconds: float = 3.0) -> dict[str, float]:
+    """Share of a core and memory (PSS) of the runner's processes when there is nothing to do."""
+    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    before = sum(sum(p.cpu_times()[:2]) for p in family)
+    time.sleep(seconds)
+    used = sum(sum(p.cpu_times()[:2]) for p in family) - before
+    pss = sum(p.memory_full_info().pss for p in family)
+    return {"cpu_percent": round(100 * used / seconds, 2), "pss_mb": round(pss / 1e6, 1), "processes": len(family)}
+
+
+async def measure(n: int) -> dict[str, Any]:
+    """Everything once, on an embedded runner and SQLite."""
+    with tempfile.TemporaryDirectory() as name:
+        settings = Settings(data=Path(name))
+        db = connect(settings.database_url)
+        create_all(db)
+        ledger = SqlLedger(db, settings)
+        embedded = Embedded(settings, COMMAND)
+        began = time.monotonic()
+        embedded.start()
+        try:
+            await settle(ledger, ledger.put(NewJob("noop", "mdl_x", {}, "instant", LIMITS)).id, 60.0)
+            ready = time.monotonic() - began
+            found = {"first_job_done_s": round(ready, 2), **await latencies(ledger), **await deaths(ledger, Path(name))}
+            return {**found, "idle": idle(embedded.pid or 0), "flood": await throughput(ledger, n)}
+        finally:
+            embedded.stop()
+            db.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["runner"]:
+        run_runner(Settings.from_env(os.environ), work="benchmarks.engine:run")
+    else:
+        json.dump(asyncio.run(measure(int((sys.argv[1:] or ["1000"])[0]))), sys.stdout, indent=2)

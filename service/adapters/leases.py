@@ -1,0 +1,173 @@
+"""The runner's half of the ledger: claims, leases, progress and endings, each fenced by (job, attempt, owner)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, insert, or_, select, update
+
+from service.adapters import rules
+from service.adapters.database import Database, Now
+from service.adapters.job_tables import job_attempts, job_of, jobs
+from service.ports import Attempt, Claim, Json, Lane, State
+from service.settings import Settings
+
+
+class SqlLeases:
+    """What a runner asks of the ledger."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self.db = db
+        self._settings = settings
+
+    def claim(self, owner: str, free: Mapping[Lane, int]) -> list[Claim]:
+        """Take up to free[lane] jobs of each lane, best rank first."""
+        wanted = {lane: n for lane, n in free.items() if n > 0}
+        ready = select(jobs.c.lane).where(
+            jobs.c.state == "queued", jobs.c.lane.in_(wanted), jobs.c.run_after <= Now()
+        )  # fmt: skip
+        with self.db.read() as connection:  # a look costs no write lock
+            lanes = set(connection.execute(ready.distinct()).scalars()) if wanted else set()
+        found = [lane for lane in wanted if lane in lanes]
+        if not found:
+            return []
+        with self.db.write() as connection:
+            rows = [row for lane in found for row in self._take(connection, owner, lane, wanted[lane])]
+        return [Claim(job_of(row), row.attempt, owner) for row in rows]
+
+    def _take(self, connection: Connection, owner: str, lane: Lane, n: int) -> Sequence[Row[Any]]:
+        # The CTE is evaluated once; as a plain subquery PostgreSQL may run it again and lock more than n rows.
+        best = (
+            select(jobs.c.id)
+            .where(jobs.c.state == "queued", jobs.c.lane == lane, jobs.c.run_after <= Now())
+            .order_by(jobs.c.rank, jobs.c.id)
+            .limit(n)
+            .with_for_update(skip_locked=True)
+            .cte("best")
+        )
+        rows = connection.execute(
+            update(jobs)
+            .where(jobs.c.id.in_(select(best.c.id)), jobs.c.state == "queued")
+            .values(
+                state="running", attempt=jobs.c.attempt + 1, owner=owner, lease_until=self._lease(), started=Now(),
+                progress=None, log_tail="",
+            )
+            .returning(jobs)
+        ).all()  # fmt: skip
+        return sorted(rows, key=lambda row: (row.rank, row.id))
+
+    def renew(self, owner: str, claims: Sequence[Claim]) -> list[Claim]:
+        """Extend the leases; returns the claims still held and not asked to cancel."""
+        if not claims:
+            return []
+        with self.db.write() as connection:
+            rows = connection.execute(
+                update(jobs)
+                .where(jobs.c.owner == owner, self._any(claims))
+                .values(lease_until=self._lease())
+                .returning(jobs.c.id, jobs.c.attempt, jobs.c.cancel_requested)
+            ).all()
+        held = {(row.id, row.attempt) for row in rows if not row.cancel_requested}
+        return [c for c in claims if (c.job.id, c.attempt) in held]
+
+    def cancelled(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those of the claims that somebody asked to cancel."""
+        if not claims:
+            return []
+        asked = select(jobs.c.id, jobs.c.attempt).where(self._any(claims), jobs.c.cancel_requested)
+        with self.db.read() as connection:
+            found = {(row.id, row.attempt) for row in connection.execute(asked)}
+        return [c for c in claims if (c.job.id, c.attempt) in found]
+
+    def report(self, claim: Claim, progress: Json, log_tail: str = "") -> bool:
+        """Store progress; False when the claim is no longer held."""
+        values: Json = {"progress": progress, **({"log_tail": rules.tail(log_tail)} if log_tail else {})}
+        with self.db.write() as connection:
+            return connection.execute(update(jobs).where(_fence(claim)).values(**values)).rowcount == 1
+
+    def finish(
+        self, claim: Claim, state: State, *, result: Json | None = None, error: Json | None = None,
+        attempt: Attempt | None = None, log_tail: str = "",
+    ) -> bool:  # fmt: skip
+        """End the attempt; False, and nothing is written, when the claim is no longer held."""
+        with self.db.write() as connection:
+            row = connection.execute(select(jobs).where(_fence(claim)).with_for_update()).one_or_none()
+            if row is None:
+                return False
+            self._end(connection, row, state, result=result, error=error, log_tail=log_tail)
+            connection.execute(insert(job_attempts).values(_attempt(row, attempt, error)))
+        return True
+
+    def release(self, claims: Sequence[Claim]) -> int:
+        """Hand jobs back to the queue unfinished; the attempt does not count. Returns how many were still held."""
+        done = 0
+        with self.db.write() as connection:
+            for claim in claims:
+                row = connection.execute(select(jobs).where(_fence(claim)).with_for_update()).one_or_none()
+                if row is not None:
+                    counted = row.attempt - row.spared - 1
+                    self._end(connection, row, "queued", attempts=counted, spared=row.spared + 1)
+                    done += 1
+        return done
+
+    def reap(self, dead: str | None = None) -> int:
+        """End the attempts whose lease expired, and all of an owner known to be dead; returns how many."""
+        expired = or_(jobs.c.lease_until <= Now(), jobs.c.owner == dead) if dead else jobs.c.lease_until <= Now()
+        silent = select(jobs).where(jobs.c.state == "running", expired)
+        with self.db.read() as connection:
+            if connection.execute(silent.limit(1)).first() is None:
+                return 0
+        with self.db.write() as connection:
+            rows = connection.execute(silent.with_for_update(skip_locked=True)).all()
+            for row in rows:
+                self._end(connection, row, "queued", error=rules.worker_lost(), log_tail=row.log_tail)
+                connection.execute(insert(job_attempts).values(_attempt(row, None, rules.worker_lost())))
+        return len(rows)
+
+    def _end(
+        self, connection: Connection, row: Row[Any], state: State, *, result: Json | None = None,
+        error: Json | None = None, log_tail: str = "", attempts: int | None = None, spared: int | None = None,
+    ) -> None:  # fmt: skip
+        """The one UPDATE out of `running`; the row is locked by this transaction."""
+        end = rules.ending(
+            state, cancel_requested=row.cancel_requested, result=result, error=error,
+            attempts=row.attempt - row.spared if attempts is None else attempts,
+            max_attempts=self._settings.max_attempts,
+        )  # fmt: skip
+        again = end.state == "queued"
+        connection.execute(
+            update(jobs)
+            .where(jobs.c.id == row.id, jobs.c.attempt == row.attempt, jobs.c.state == "running")
+            .values(
+                state=end.state, result=end.result, error=end.error, log_tail=rules.tail(log_tail), lease_until=None,
+                owner=None if again else row.owner, run_after=Now() + end.delay_seconds,
+                started=None if again else row.started, finished=None if again else Now(),
+                progress=None if again else row.progress, spared=row.spared if spared is None else spared,
+            )
+        )  # fmt: skip
+
+    def _lease(self) -> Any:
+        return Now() + self._settings.lease_seconds
+
+    @staticmethod
+    def _any(claims: Sequence[Claim]) -> Any:
+        return and_(jobs.c.state == "running", jobs.c.id.in_([c.job.id for c in claims]))
+
+
+def _fence(claim: Claim) -> Any:
+    return and_(
+        jobs.c.id == claim.job.id,
+        jobs.c.attempt == claim.attempt,
+        jobs.c.owner == claim.owner,
+        jobs.c.state == "running",
+    )
+
+
+def _attempt(row: Row[Any], attempt: Attempt | None, error: Json | None) -> Json:
+    a = attempt or Attempt(host=row.owner, pid=0, exit_code=None, peak_rss_bytes=0, cpu_seconds=0.0)
+    return {
+        "job_id": row.id, "attempt": row.attempt, "owner": row.owner, "host": a.host, "pid": a.pid,
+        "exit_code": a.exit_code, "peak_rss_bytes": a.peak_rss_bytes, "cpu_seconds": a.cpu_seconds, "error": error,
+        "finished": Now(),
+    }  # fmt: skip

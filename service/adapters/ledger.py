@@ -1,0 +1,104 @@
+"""The ledger on SQLite or PostgreSQL: the API's half here, the runner's half in `leases`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from service.adapters import rules
+from service.adapters.database import Now
+from service.adapters.job_tables import job_needs, job_of, jobs, select_jobs
+from service.adapters.leases import SqlLeases
+from service.errors import Conflict, NotFound, QueueFull
+from service.ids import new_id
+from service.ports import Job, NewJob, Page
+
+
+class SqlLedger(SqlLeases):
+    """The only owner of jobs; every write is one short transaction."""
+
+    def put(self, new: NewJob) -> Job:
+        """Queue a job; QueueFull when there are too many (simultaneous writers may pass by a few on PostgreSQL)."""
+        job_id = new_id("job")
+        with self.db.write() as connection:
+            self._refuse_when_full(connection)
+            connection.execute(insert(jobs).values(_row(job_id, new)))
+            if new.needs:
+                needs = [{"resource": resource, "job_id": job_id} for resource in dict.fromkeys(new.needs)]
+                connection.execute(insert(job_needs), needs)
+            return job_of(connection.execute(select_jobs().where(jobs.c.id == job_id)).one())
+
+    def _refuse_when_full(self, connection: Connection) -> None:
+        queued = connection.execute(select(func.count()).where(jobs.c.state == "queued")).scalar_one()
+        if queued < self._settings.max_queued:
+            return
+        lately = select(func.count()).where(jobs.c.finished > Now() - rules.THROUGHPUT_SECONDS)
+        raise QueueFull(
+            f"{queued} jobs are queued and the limit is {self._settings.max_queued}",
+            retry_after_seconds=rules.retry_after(connection.execute(lately).scalar_one()),
+        )
+
+    def get(self, job_id: str) -> Job:
+        """The job with its queue position; NotFound."""
+        return self._one(select_jobs().where(jobs.c.id == job_id), f"there is no job {job_id}")
+
+    def of_resource(self, resource: str) -> Job:
+        """The newest job that makes this resource; NotFound."""
+        newest = select_jobs().where(jobs.c.resource == resource).order_by(jobs.c.id.desc()).limit(1)
+        return self._one(newest, f"no job makes {resource}")
+
+    def page(self, *, limit: int, cursor: str | None, state: str | None = None, kind: str | None = None) -> Page:
+        """Jobs, newest first; the cursor is the last id of the page before."""
+        query = select_jobs().order_by(jobs.c.id.desc()).limit(limit + 1)
+        for column, value in ((jobs.c.state, state), (jobs.c.kind, kind)):
+            query = query if value is None else query.where(column == value)
+        query = query if cursor is None else query.where(jobs.c.id < cursor)
+        with self.db.read() as connection:
+            found = [job_of(row) for row in connection.execute(query)]
+        return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+    def needed(self, resource: str) -> bool:
+        """Whether a queued or running job needs this resource."""
+        users = (
+            select(jobs.c.id)
+            .join(job_needs, job_needs.c.job_id == jobs.c.id)
+            .where(job_needs.c.resource == resource, jobs.c.state.in_(("queued", "running")))
+        )
+        with self.db.read() as connection:
+            return connection.execute(users.limit(1)).first() is not None
+
+    def cancel(self, job_id: str) -> Job:
+        """Cancel: a queued job at once, a running one by a flag its runner sees; Conflict when it ended otherwise."""
+        with self.db.write() as connection:
+            row = connection.execute(select(jobs).where(jobs.c.id == job_id).with_for_update()).one_or_none()
+            if row is None:
+                raise NotFound(f"there is no job {job_id}")
+            if row.state in ("succeeded", "failed"):
+                raise Conflict(f"job {job_id} has already {row.state}")
+            values: dict[str, Any] = {"cancel_requested": True}
+            if row.state == "queued":
+                values |= {"state": "cancelled", "finished": Now()}
+            if row.state != "cancelled":
+                connection.execute(update(jobs).where(jobs.c.id == job_id, jobs.c.state == row.state).values(values))
+            return job_of(connection.execute(select_jobs().where(jobs.c.id == job_id)).one())
+
+    def version(self) -> int:
+        """A cheap number that changes whenever anything another connection wrote is visible here."""
+        return self.db.version()
+
+    def _one(self, query: Any, missing: str) -> Job:
+        with self.db.read() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            raise NotFound(missing)
+        return job_of(row)
+
+
+def _row(job_id: str, new: NewJob) -> dict[str, Any]:
+    return {
+        "id": job_id, "kind": new.kind, "resource": new.resource, "spec": new.spec, "lane": new.lane,
+        "priority": new.priority, "rank": Now() - rules.AGEING_SECONDS * new.priority, "run_after": Now(),
+        "wall_seconds": new.limits.wall_seconds, "memory_bytes": new.limits.memory_bytes, "cores": new.limits.cores,
+        "state": "queued", "attempt": 0, "spared": 0, "cancel_requested": False, "log_tail": "", "submitted": Now(),
+    }  # fmt: skip

@@ -1,0 +1,197 @@
+"""A small fork server: imports and compiled kernels are loaded once, every attempt then starts from a warm copy.
+
+The server (`python -m service.runner.forkserver`) has one thread, so that PR_SET_PDEATHSIG of its children follows its
+life, and holds no pipe that a child could inherit: when the runner is killed the server dies, and the children with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import resource
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from service.runner.child import Work, live
+from service.runner.process import adopt_orphans, die_with_parent, kill_tree
+from service.settings import Settings
+
+_BYTES = 65_536
+
+
+class Exit(msgspec.Struct):
+    """How a child ended: minus the signal, or the exit code."""
+
+    pid: int
+    code: int
+    cpu_seconds: float
+    peak_rss_bytes: int
+
+
+class ForkServer:
+    """The runner's side: start the server, ask for children, hear of their ends."""
+
+    def __init__(self, settings: Settings, work: str, warm: str | None, environ: Mapping[str, str]) -> None:
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        clean = {k: v for k, v in environ.items() if not k.startswith("POSTFIT_")}
+        command = [sys.executable, "-m", "service.runner.forkserver", str(theirs.fileno()), str(os.getpid()), work]
+        self.process = subprocess.Popen(  # noqa: S603 - the command is this very module
+            command + ([warm] if warm else []), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            env={**clean, **settings.to_env(), **_threads(settings)},
+        )  # fmt: skip
+        theirs.close()
+        self.control.setblocking(False)
+        self.ready = False
+
+    def spawn(self) -> tuple[socket.socket, int]:
+        """Ask for a child; its socket, and the reading end of its output."""
+        ours, theirs = socket.socketpair()
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            socket.send_fds(self.control, [b"fork"], [theirs.fileno(), writing])
+        except OSError:
+            ours.close()
+            os.close(reading)
+            raise
+        finally:
+            theirs.close()
+            os.close(writing)
+        ours.setblocking(False)
+        os.set_blocking(reading, False)
+        return ours, reading
+
+    def exits(self) -> list[Exit] | None:
+        """The children that ended since the last call; None when the server itself is gone."""
+        found: list[Exit] = []
+        while True:
+            try:
+                message = self.control.recv(_BYTES)
+            except BlockingIOError:
+                return found
+            except ConnectionResetError:
+                return None
+            if not message:
+                return None
+            if message == b"ready":
+                self.ready = True
+            else:
+                found.append(msgspec.json.decode(message, type=Exit))
+
+    def close(self) -> None:
+        """End the server and with it every child."""
+        self.control.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def _threads(settings: Settings) -> dict[str, str]:
+    """One BLAS and OpenMP thread, so that results have the same bits on any machine; numba may use every core."""
+    single = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    return {**dict.fromkeys(single, "1"), "NUMBA_NUM_THREADS": str(settings.cores)}
+
+
+def load(path: str) -> Callable[..., Any]:
+    """The function at `package.module:name`."""
+    module, _, name = path.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+class _Server:
+    """The server's side: a loop over requests to fork and children that ended."""
+
+    def __init__(self, control: socket.socket, work: Work, settings: Settings) -> None:
+        self._control = control
+        self._work = work
+        self._settings = settings
+        self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._children: set[int] = set()
+
+    def run(self) -> None:
+        """Serve until the runner closes the control socket."""
+        signal.set_wakeup_fd(self._woken)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for ignored in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ignored, signal.SIG_IGN)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control, selectors.EVENT_READ)
+            selector.register(self._wake, selectors.EVENT_READ)
+            self._control.send(b"ready")
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is self._control and not self._serve():
+                        return
+                self._reap()
+
+    def _serve(self) -> bool:
+        message, descriptors, _, _ = socket.recv_fds(self._control, 16, 2, socket.MSG_CMSG_CLOEXEC)
+        if not message:
+            for pid in self._children:
+                kill_tree(pid)
+            return False
+        pipe, log = socket.socket(fileno=descriptors[0]), descriptors[1]
+        try:
+            self._fork(pipe, log)
+        except OSError as refused:  # the runner sees the closed socket and asks again later
+            sys.stderr.write(f"no process can be made now: {refused}\n")
+        pipe.close()
+        os.close(log)
+        return True
+
+    def _fork(self, pipe: socket.socket, log: int) -> None:
+        server = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for inherited in (self._control.fileno(), self._wake, self._woken):
+                os.close(inherited)
+            live(self._work, self._settings, pipe, log, server)
+        self._children.add(pid)
+
+    def _reap(self) -> None:
+        try:
+            while os.read(self._wake, 512):
+                pass
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self._children:
+                self._children.remove(pid)
+                self._tell(pid, status, usage)
+
+    def _tell(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        seconds = usage.ru_utime + usage.ru_stime
+        self._control.send(msgspec.json.encode(Exit(pid, code, seconds, usage.ru_maxrss * 1024)))
+
+
+def main(control: str, parent: str, work: str, warm: str | None = None) -> None:
+    """Load everything, then serve."""
+    die_with_parent(int(parent))
+    adopt_orphans()
+    function = load(work)
+    if warm:
+        load(warm)()
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=int(control)) as pipe:
+        pipe.set_inheritable(False)
+        _Server(pipe, function, Settings.from_env(os.environ)).run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,84 @@
+"""What the runner asks of Linux: die with the parent, adopt orphans, measure and kill process trees."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+_SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
+    """Ask for a signal when the thread that made this process ends; exit if the parent has gone already."""
+    _prctl(_SET_PDEATHSIG, with_signal)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends, so that they can be reaped here."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
+
+
+def status_bytes(pid: int | str, field: str) -> int:
+    """A field of /proc/<pid>/status that is given in kB, as bytes; 0 when the process is gone."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    line = next((line for line in text.splitlines() if line.startswith(field + ":")), None)
+    return int(line.split()[1]) * 1024 if line else 0
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below pid."""
+    found: list[int] = []
+    todo = [pid]
+    while todo:
+        below = _children(todo.pop())
+        found += below
+        todo += below
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    threads = Path(f"/proc/{pid}/task")
+    try:
+        texts = [(thread / "children").read_text() for thread in threads.iterdir()]
+    except (FileNotFoundError, ProcessLookupError):  # ended meanwhile, or a kernel without this file
+        return [p.pid for p in psutil.Process(pid).children()] if psutil.pid_exists(pid) else []
+    return [int(number) for text in texts for number in text.split()]
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Memory of the tree that cannot be dropped: anonymous and shared-memory pages. Mapped files do not count."""
+    return sum(status_bytes(p, f) for p in (pid, *descendants(pid)) for f in ("RssAnon", "RssShmem"))
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL the process group of pid and what it started outside of the group."""
+    below = descendants(pid)
+    for target in (-pid, pid, *below):
+        try:
+            os.kill(target, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def kernel_kills() -> int:
+    """How often the kernel killed a process of this control group for lack of memory."""
+    for file in (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control")):
+        if file.exists():
+            counts = dict(line.split() for line in file.read_text().splitlines())
+            return int(counts.get("oom_kill", 0))
+    return 0

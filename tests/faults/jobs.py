@@ -1,0 +1,140 @@
+"""Work for the runner's tests: one function per kind of job, as bad as work can be."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+from ml_core.errors import InvalidData, Issue
+from service.errors import NotReady
+from service.ports import Job, Report
+from service.settings import Settings
+
+
+@numba.njit(nogil=False)  # type: ignore[untyped-decorator]
+def _spin(n: int) -> int:
+    total = 0
+    while n > 0:
+        total += n % 7
+    return total
+
+
+def warm() -> None:
+    """Compile before the fork, as the service does."""
+    _spin(0)
+
+
+def run(settings: Settings, job: Job, report: Report) -> dict[str, Any]:
+    """Do what the kind says."""
+    mark = job.spec.get("mark")
+    if mark:
+        with Path(mark).open("a") as file:
+            file.write(f"{os.getpid()} {time.time()}\n")
+    return dict(KINDS[job.kind](job, report))
+
+
+def echo(job: Job, report: Report) -> dict[str, Any]:
+    report.progress({"fraction": 1.0, "metrics": {"loss": np.float64(0.5)}})
+    threads = {name: os.environ[name] for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    return {
+        "spec": job.spec, "attempt": report.attempt, "cores": report.cores, "nice": os.nice(0), "threads": threads,
+        "leader": os.getpid() == os.getpgid(0) == os.getsid(0), "array": np.arange(3), "not_finite": float("nan"),
+    }  # fmt: skip
+
+
+def loop(job: Job, report: Report) -> dict[str, Any]:
+    n = 0
+    while True:
+        n += 1
+
+
+def matrix_loop(job: Job, report: Report) -> dict[str, Any]:
+    a = np.ones((600, 600))
+    while True:
+        a = a @ a / 600.0
+
+
+def compiled_loop(job: Job, report: Report) -> dict[str, Any]:
+    return {"sum": _spin(1)}
+
+
+def with_family(job: Job, report: Report) -> dict[str, Any]:
+    """Start a process in a session of its own that ignores SIGTERM, then loop."""
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+    other = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    Path(job.spec["family"]).write_text(str(other.pid))
+    return loop(job, report)
+
+
+def die_once(job: Job, report: Report) -> dict[str, Any]:
+    if report.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"attempt": report.attempt}
+
+
+def segfault(job: Job, report: Report) -> dict[str, Any]:
+    print("about to read address zero")
+    return {"impossible": ctypes.string_at(0)}
+
+
+def leave(job: Job, report: Report) -> dict[str, Any]:
+    os._exit(7)
+
+
+def user_mistake(job: Job, report: Report) -> dict[str, Any]:
+    raise InvalidData("3 values are missing in 'age'", [Issue("/rows/17/age", "missing", "fill or drop it")])
+
+
+def our_mistake(job: Job, report: Report) -> dict[str, Any]:
+    return {"impossible": {}["key \udc80"]}
+
+
+def not_json(job: Job, report: Report) -> dict[str, Any]:
+    return {"object": object()}
+
+
+def away(job: Job, report: Report) -> dict[str, Any]:
+    if report.attempt == 1:
+        raise NotReady("the object store does not answer")
+    return {}
+
+
+def allocate(job: Job, report: Report) -> dict[str, Any]:
+    return {"sum": float(np.ones(1 << 30).sum())}
+
+
+def hog(job: Job, report: Report) -> dict[str, Any]:
+    """Take memory in a child process, which the limit on this one's data pages does not see."""
+    code = "x = []\nwhile True: x.append(bytearray(b'1') * (1 << 23))"
+    with subprocess.Popen([sys.executable, "-c", "import resource; resource.setrlimit(resource.RLIMIT_DATA, "
+                           "(resource.RLIM_INFINITY,) * 2) if False else None\n" + code]) as other:  # fmt: skip
+        other.wait()
+    return loop(job, report)
+
+
+def steps(job: Job, report: Report) -> dict[str, Any]:
+    for i in range(200_000):
+        report.progress({"step": i, "total": 200_000, "fraction": i / 200_000})
+    return {"done": True}
+
+
+def big(job: Job, report: Report) -> dict[str, Any]:
+    return {"values": list(range(job.spec["n"]))}
+
+
+KINDS = {
+    f.__name__: f
+    for f in (
+        echo, loop, matrix_loop, compiled_loop, with_family, die_once, segfault, leave, user_mistake, our_mistake,
+        not_json, away, allocate, hog, steps, big,
+    )
+}  # fmt: skip
