@@ -23,7 +23,7 @@ import numpy as np
 from ml_core import params, validation
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.certificates import Diagnostics, Notice
-from ml_core.errors import InvalidParameter
+from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.validation import check_query
 
 Task = Literal[
@@ -123,7 +123,7 @@ class Estimator:
         if not keep.all():
             A, s = A[keep], s[keep]
             if len(A) < self.min_rows and fresh:
-                raise validation.InvalidData(f"{owner} needs {self.min_rows} rows of positive weight, got {len(A)}")
+                raise InvalidData(f"{owner} needs {self.min_rows} rows of positive weight, got {len(A)}")
         return (A, *(() if target is None else (target,)), *((s,) if self.weighted else ()))
 
     def _targets(self, y: Any, X: Matrix, keep: np.ndarray, fresh: bool) -> Any:
@@ -151,6 +151,17 @@ class Estimator:
         return Cost(flops=20.0 * n * d, memory_bytes=16.0 * n * d)
 
 
+def clone(estimator: Estimator) -> Estimator:
+    """An unfitted copy: the same parameters, nested estimators copied in turn."""
+    return type(estimator)(**{k: _copied(v) for k, v in estimator.get_params(deep=False).items()})
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Estimator):
+        return clone(value)
+    return type(value)(_copied(v) for v in value) if type(value) in (list, tuple) else value
+
+
 def _parts(values: dict[str, Any]) -> list[tuple[str, Estimator]]:
     """Nested estimators among parameter values, with their places."""
     found = []
@@ -175,7 +186,7 @@ class Regressor(Estimator):
 
     def predict(self, X: Any) -> Vector | Matrix:
         """(n,) predicted values, or (n, q) for several outputs."""
-        return self._predict(check_query(self, X))  # type: ignore[attr-defined,no-any-return]
+        return self._predict(check_query(self, X))  # type: ignore[attr-defined]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R², the share of the variance of y that is explained (averaged over outputs); NaN for constant y."""
@@ -203,7 +214,7 @@ class Classifier(Estimator):
             return codes
         codes = np.minimum(np.searchsorted(self.classes_, t), len(self.classes_) - 1).astype(np.int64)
         if (self.classes_[codes] != t).any():
-            raise validation.InvalidData(f"y holds labels that the model has never seen; it knows {list(self.classes_)}")
+            raise InvalidData(f"y holds labels that the model has never seen; it knows {list(self.classes_)}")
         return codes
 
     def predict(self, X: Any) -> Labels:
@@ -224,7 +235,11 @@ class Transformer(Estimator):
 
     def transform(self, X: Any) -> Matrix:
         """(n, d) → (n, k)."""
-        return self._transform(check_query(self, X))  # type: ignore[attr-defined,no-any-return]
+        return self._transform(check_query(self, X))  # type: ignore[attr-defined]
+
+    def _width(self, d: int) -> int:
+        """Columns that d columns become, as far as parameters alone tell (cost estimates of pipelines)."""
+        return d
 
     def fit_transform(self, X: Any, y: Any = None, **fit: Any) -> Matrix:
         """fit, then transform the same rows."""
@@ -235,7 +250,7 @@ class Transformer(Estimator):
         check_query(self)
         names = [f"x{i}" for i in range(self.n_features_in_)] if input_features is None else list(input_features)
         if len(names) != self.n_features_in_:
-            raise validation.InvalidData("input_features should have length equal to number of features "
+            raise InvalidData("input_features should have length equal to number of features "
                                          f"({self.n_features_in_}), got {len(names)}")  # fmt: skip
         return np.asarray(self._names(names), dtype=object)  # type: ignore[attr-defined]
 
@@ -252,7 +267,7 @@ class Clusterer(Estimator):
 
     def fit_predict(self, X: Any, y: Any = None, **fit: Any) -> Codes:
         """fit, then the clusters of the same rows."""
-        return self.fit(X, y, **fit).labels_  # type: ignore[no-any-return]
+        return self.fit(X, y, **fit).labels_
 
     def predict(self, X: Any) -> Codes:
         """(n,) cluster numbers."""
@@ -267,7 +282,7 @@ class Density(Estimator):
 
     def score_samples(self, X: Any) -> Vector:
         """(n,) natural-log density (or mass) of each row."""
-        return self._log_density(check_query(self, X))  # type: ignore[attr-defined,no-any-return]
+        return self._log_density(check_query(self, X))  # type: ignore[attr-defined]
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density, nats per row."""

@@ -5,6 +5,8 @@ The public methods check "fitted" and the width of X before anything else, then 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,21 +39,37 @@ def capabilities(model: Any) -> list[str]:
 
 
 class Delegated:
-    """A method of a wrapper that exists exactly when the wrapped part has it: `predict = Delegated("_final")`."""
+    """A method of a wrapper that exists exactly when the wrapped part has it: `predict = Delegated("_final")`.
 
-    def __init__(self, part: str) -> None:
+    It is what the wrapper's `_via(method)` gives, or `own`, a function of the wrapper, where the wrapper does more.
+    """
+
+    def __init__(self, part: str, own: Callable[..., Any] | None = None) -> None:
         self.part = part
+        self.own = own
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def __get__(self, wrapper: Any, owner: type) -> Any:
-        """The wrapper's `_via(method)`; AttributeError when the part lacks the method."""
+        """The bound method; AttributeError when the part lacks it."""
         if wrapper is None:
             return self
         if not hasattr(getattr(wrapper, self.part), self.name):
             raise AttributeError(f"{type(wrapper).__name__}'s {self.part} has no {self.name}")
-        return wrapper._via(self.name)
+        return wrapper._via(self.name) if self.own is None else MethodType(self.own, wrapper)
+
+
+class Follows:
+    """An attribute of a wrapper that its parts decide by `rule`; on the class, a default for the catalogue."""
+
+    def __init__(self, default: Any, rule: Callable[[Any], Any]) -> None:
+        self.default = default
+        self.rule = rule
+
+    def __get__(self, wrapper: Any, owner: type) -> Any:
+        """The default on the class, the rule's answer on an instance."""
+        return self.default if wrapper is None else self.rule(wrapper)
 
 
 class Weighted:
@@ -97,7 +115,7 @@ class HasPosterior:
 
     def posterior(self, X: Any) -> Distribution:
         """Predictive distribution of each row of X (n, d), a batch of n."""
-        return self._posterior(check_query(self, X))  # type: ignore[attr-defined,no-any-return]
+        return self._posterior(check_query(self, X))  # type: ignore[attr-defined]
 
 
 class HasJointPosterior(HasPosterior):
@@ -105,7 +123,7 @@ class HasJointPosterior(HasPosterior):
 
     def joint_posterior(self, X: Any) -> Distribution:
         """One multivariate distribution over the n outcomes of the rows of X."""
-        return self._joint_posterior(check_query(self, X))  # type: ignore[attr-defined,no-any-return]
+        return self._joint_posterior(check_query(self, X))  # type: ignore[attr-defined]
 
 
 class HasParameterPosterior:
@@ -114,7 +132,7 @@ class HasParameterPosterior:
     def parameter_posterior(self) -> dict[str, Distribution]:
         """Posterior of each parameter block, given the training data."""
         check_query(self)
-        return self._parameter_posterior()  # type: ignore[attr-defined,no-any-return]
+        return self._parameter_posterior()  # type: ignore[attr-defined]
 
 
 class Samples:
@@ -141,7 +159,7 @@ class Inverts:
     def inverse_transform(self, X: Any) -> Matrix:
         """Rows in the space of the outputs (n, k) → rows in the space of the inputs (n, d)."""
         Z = check_query(self, X, width=self.n_features_out_)  # type: ignore[attr-defined]
-        return self._inverse_transform(Z)  # type: ignore[attr-defined,no-any-return]
+        return self._inverse_transform(Z)  # type: ignore[attr-defined]
 
 
 class Scores:
@@ -149,4 +167,4 @@ class Scores:
 
     def decision_function(self, X: Any) -> Vector | Matrix:
         """Scores whose sign (two classes, ≥ 0 is the second) or largest column decides."""
-        return self._scores(check_query(self, X))  # type: ignore[attr-defined,no-any-return]
+        return self._scores(check_query(self, X))  # type: ignore[attr-defined]

@@ -23,7 +23,9 @@ def _numbers(ndim: int, nullable: bool = False) -> Any:
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             array = value.astype(np.float64)
         else:
-            flat = value if ndim == 1 else [x for row in value for x in row]
+            flat = list(value)
+            for _ in range(ndim - 1):
+                flat = [x for part in flat for x in part]
             if any(isinstance(x, bool) or not (x is None or isinstance(x, (int, float, np.number))) for x in flat):
                 raise ValueError("expected numbers")
             array = np.asarray(value, dtype=np.float64)
@@ -48,25 +50,33 @@ RealVector = Annotated[np.ndarray, _numbers(1), WithJsonSchema(_NUMBERS)]
 """A list of finite numbers; (n,) float64 array inside."""
 RealMatrix = Annotated[np.ndarray, _numbers(2), WithJsonSchema({"type": "array", "items": _NUMBERS})]
 """A list of equally long lists of finite numbers; (n, d) float64 array inside."""
+_TABLE = {"type": "array", "items": _NUMBERS}
+RealStack = Annotated[np.ndarray, _numbers(3), WithJsonSchema({"type": "array", "items": _TABLE})]
+"""A list of equally shaped matrices; (K, n, d) float64 array inside."""
 Label = bool | int | float | str
 """A class label: any JSON scalar."""
 
 
-def nested(check: Any, what: str) -> Any:
-    """Annotation of a parameter that is itself a part (estimator, kernel …); the schema marks it `x-spec: what`."""
-    return (AfterValidator(check), WithJsonSchema({"type": "object", "title": f"{what} spec", "x-spec": what}))
+def nested(check: Any, what: str, *, many: bool = False) -> Any:
+    """Annotation of a parameter that is itself a part (estimator, kernel …), or a list of such parts.
+
+    `check` gives the part or raises; the schema marks it `x-spec: what`.
+    """
+    part = {"type": "object", "title": f"{what} spec", "x-spec": what}
+    schema = {"type": "array", "minItems": 1, "items": part} if many else part
+    return (AfterValidator(check), WithJsonSchema(schema))
 
 
 def signature(cls: type) -> dict[str, inspect.Parameter]:
     """Keyword parameters of a constructor or function, in order."""
-    target = cls.__init__ if isinstance(cls, type) else cls  # type: ignore[misc]
+    target: Any = vars(cls).get("__init__", cls) if isinstance(cls, type) else cls
     return {k: p for k, p in inspect.signature(target).parameters.items() if k != "self"}
 
 
 @cache
 def model_of(target: Any) -> type[BaseModel]:
     """The pydantic model of a constructor's or function's parameters: strict, closed."""
-    hints = get_type_hints(target.__init__ if isinstance(target, type) else target, include_extras=True)
+    hints = get_type_hints(target.__init__ if isinstance(target, type) else target, include_extras=True)  # type: ignore[misc]
     fields: dict[str, Any] = {}
     for name, p in signature(target).items():
         default = ... if p.default is inspect.Parameter.empty else p.default
@@ -91,19 +101,15 @@ def validate(target: Any, values: dict[str, Any], *, pointer: str = "/params") -
     try:
         model = model_of(target)(**{k: unwrap(v) for k, v in values.items()})
     except ValidationError as e:
-        issues = [
-            Issue("/".join([pointer, *map(str, err["loc"])]), err["type"], f"{err['msg']} (got {err['input']!r:.80})")
-            for err in e.errors(include_url=False)
-        ]
-        inside = [i for err in e.errors() for i in _inner(err, pointer)]
-        issues = inside or issues
+        issues = [issue for err in e.errors(include_url=False) for issue in _issues(err, pointer)]
         text = "; ".join(f"{i.pointer.removeprefix(pointer).lstrip('/') or 'params'}: {i.detail}" for i in issues)
         raise InvalidParameter(f"{target.__name__}: {text}", issues) from e
     return {name: getattr(model, name) for name in type(model).model_fields}
 
 
-def _inner(err: Any, pointer: str) -> list[Issue]:
-    """Issues of a nested spec, with the pointer of the outer parameter in front."""
-    cause = err.get("ctx", {}).get("error")
+def _issues(err: Any, pointer: str) -> list[Issue]:
+    """The issue that pydantic reports or, from a nested spec, its own issues behind the outer parameter's pointer."""
     at = "/".join([pointer, *map(str, err["loc"])])
-    return [Issue(at + i.pointer, i.code, i.detail) for i in getattr(cause, "issues", ())]
+    inside = getattr(err.get("ctx", {}).get("error"), "issues", ())
+    own = Issue(at, err["type"], f"{err['msg'].removeprefix('Value error, ')} (got {err['input']!r:.80})")
+    return [Issue(at + i.pointer, i.code, i.detail) for i in inside] or [own]

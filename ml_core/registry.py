@@ -11,14 +11,14 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import numpy as np
 from pydantic import TypeAdapter
 
 import ml_core
 from ml_core import params
-from ml_core.base import Estimator
+from ml_core.base import Cost, Estimator
 from ml_core.certificates import Certificate, Notice, plain
 from ml_core.errors import InvalidParameter, Issue, UnknownName
 
@@ -80,6 +80,8 @@ class Function:
     description: str
     references: tuple[str, ...]
     example: dict[str, Any]
+    cost: Callable[..., Cost] | None = None
+    """Estimate for the same arguments as `call`, where a call can be long."""
 
     @property
     def family(self) -> str:
@@ -92,7 +94,11 @@ class Function:
 
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the result."""
-        return TypeAdapter(self.result, config={"arbitrary_types_allowed": True}).json_schema()
+        return TypeAdapter(self.result).json_schema()
+
+    def estimate(self, arguments: dict[str, Any]) -> Cost | None:
+        """Estimated cost of a call with these JSON arguments; None for functions that are always quick."""
+        return None if self.cost is None else self.cost(**params.validate(self.call, arguments, pointer=""))
 
     def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Validate JSON arguments, compute, and return `{"result", "certificates", "warnings"}` as JSON."""
@@ -126,15 +132,16 @@ def algorithm(name: str) -> Callable[[C], C]:
     return register
 
 
-def function(name: str, *, example: dict[str, Any]) -> Callable[[F], F]:
+def function(name: str, *, example: dict[str, Any], cost: Callable[..., Cost] | None = None) -> Callable[[F], F]:
     """Register a function `(…) -> Answer[Result]` under its id, with arguments that work as its example."""
 
     def register(call: F) -> F:
         if name in _functions:
             raise InvalidParameter(f"two functions are called {name}")
         summary, body, references = _docs(call)
-        result = params.get_type_hints(call)["return"].__args__[0]
-        _functions[name] = Function(name, call, result, summary, body, references, example)
+        result = get_type_hints(call)["return"].__args__[0]
+        result.__pydantic_config__ = {"arbitrary_types_allowed": True}  # lets RealVector stand in it
+        _functions[name] = Function(name, call, result, summary, body, references, example, cost)
         return call
 
     return register
@@ -176,8 +183,9 @@ def build(spec: Any, *, seed: int | None = None, pointer: str = "") -> Estimator
     given = spec.get("params", {})
     if extra or not isinstance(given, dict):
         where = sorted(extra)[0] if extra else "params"
-        raise InvalidParameter(f"an estimator spec has \"algorithm\" and \"params\" (an object) only; {where!r} is wrong",
-                               [Issue(f"{pointer}/{where}", "extra_forbidden" if extra else "dict_type", "not expected")])  # fmt: skip
+        issue = Issue(f"{pointer}/{where}", "extra_forbidden" if extra else "dict_type", "not expected")
+        text = f"an estimator spec has \"algorithm\" and \"params\" (an object) only; {where!r} is wrong"
+        raise InvalidParameter(text, [issue])
     try:
         cls = find(spec["algorithm"]).cls
     except UnknownName as e:
@@ -212,7 +220,8 @@ def name_of(estimator: Estimator) -> str:
 
 def spec_of(estimator: Estimator) -> dict[str, Any]:
     """Estimator → spec with every parameter filled in; `build(spec_of(e))` equals e."""
-    return {"algorithm": name_of(estimator), "params": {k: to_json(v) for k, v in estimator.get_params(deep=False).items()}}
+    values = estimator.get_params(deep=False)
+    return {"algorithm": name_of(estimator), "params": {k: to_json(v) for k, v in values.items()}}
 
 
 def to_json(value: Any) -> Any:

@@ -1,0 +1,128 @@
+"""Kernels are frozen values: `k(A)`, `k(A, B)`, `k.diag(A)`, `k + j`, `k * j`, `2.0 * k`; JSON `{"kernel": …}`.
+
+A family is a frozen dataclass whose fields are its parameters; ranges stand in the annotations; `kernel_of` reads JSON.
+A length that is None is the median distance of the training rows: `resolved(X)` fills it in before the first use.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields, replace
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+
+from ml_core import params
+from ml_core.arrays import Matrix, Vector
+from ml_core.bundle import portable
+from ml_core.errors import InvalidData, InvalidParameter, Issue
+
+KERNELS: dict[str, type[Kernel]] = {}
+ALIASES = {"gaussian": "rbf", "poly": "polynomial"}
+
+
+class Kernel(ABC):
+    """A symmetric positive semidefinite function of two rows.
+
+    `stationary`: a function of x - z. `homogeneous`: a function of ‖x - z‖ alone (some call these radial).
+    """
+
+    name: ClassVar[str]
+    stationary: bool = False
+    homogeneous: bool = False
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            KERNELS[cls.name] = portable(cls)
+
+    def __post_init__(self) -> None:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        for key, value in params.validate(type(self), given, pointer="").items():
+            object.__setattr__(self, key, value)
+
+    def __call__(self, A: Matrix, B: Matrix | None = None) -> Matrix:
+        """(n, m) values k(aᵢ, bⱼ); with A alone the Gram matrix (n, n): exactly symmetric, diagonal `diag(A)`."""
+        A = _rows(A)
+        if B is not None:
+            B = _rows(B)
+            if A.shape[1] != B.shape[1]:
+                raise InvalidData(f"kernel arguments have {A.shape[1]} and {B.shape[1]} columns")
+            return self._cross(A, B)
+        K = self._cross(A, A)
+        np.fill_diagonal(K, self.diag(A))
+        return K
+
+    @abstractmethod
+    def _cross(self, A: Matrix, B: Matrix) -> Matrix:
+        """(n, m) values; exactly symmetric when A and B are equal. The caller may write into the result."""
+
+    @abstractmethod
+    def diag(self, A: Matrix) -> Vector:
+        """(n,) values k(aᵢ, aᵢ), O(n d)."""
+
+    def resolved(self, X: Matrix) -> Self:
+        """The kernel with each parameter that was left to the data filled in from the training rows X."""
+        filled = {f.name: _resolved(getattr(self, f.name), X) for f in fields(self)}  # type: ignore[arg-type]
+        return replace(self, **filled)  # type: ignore[type-var]
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return KERNELS["sum"](terms=_flat(self, "sum") + _flat(other, "sum"))  # type: ignore[call-arg]
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, (int, float)):
+            return KERNELS["scale"](factor=other, term=self)  # type: ignore[call-arg]
+        return KERNELS["product"](terms=_flat(self, "product") + _flat(other, "product"))  # type: ignore[call-arg]
+
+    __rmul__ = __mul__
+
+    def to_json(self) -> dict[str, Any]:
+        """The tagged value that `kernel_of` reads."""
+        return {"kernel": self.name} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+
+
+def _rows(A: Any) -> Matrix:
+    rows = np.asarray(A, dtype=np.float64)
+    if rows.ndim != 2:
+        raise InvalidData(f"a kernel takes rows (n, d), got an array of {rows.ndim} dimension(s)")
+    return rows
+
+
+def _flat(kernel: Kernel, name: str) -> tuple[Kernel, ...]:
+    """Terms of a kernel of exactly that family; any other kernel is one term."""
+    return tuple(kernel.terms) if type(kernel) is KERNELS[name] else (kernel,)  # type: ignore[attr-defined]
+
+
+def _resolved(value: Any, X: Matrix) -> Any:
+    if isinstance(value, Kernel):
+        return value.resolved(X)
+    return tuple(_resolved(v, X) for v in value) if isinstance(value, tuple) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Kernel):
+        return value.to_json()
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def kernel_of(value: Any) -> Kernel:
+    """Kernel or its JSON → kernel; InvalidParameter with pointers into the JSON."""
+    if isinstance(value, Kernel):
+        return value
+    if not isinstance(value, dict) or not isinstance(value.get("kernel"), str):
+        raise InvalidParameter(f"a kernel is an object with a string \"kernel\", one of {', '.join(sorted(KERNELS))}",
+                               [Issue("/kernel", "missing", f"name one of {', '.join(sorted(KERNELS))}")])  # fmt: skip
+    name = ALIASES.get(value["kernel"], value["kernel"])
+    if name not in KERNELS:
+        text = f"there is no kernel {name!r}; there are {', '.join(sorted(KERNELS))}"
+        raise InvalidParameter(text, [Issue("/kernel", "unknown_name", text)])
+    given = {k: v for k, v in value.items() if k != "kernel"}
+    return KERNELS[name](**params.validate(KERNELS[name], given, pointer=""))
+
+
+def kernel_schemas() -> dict[str, dict[str, Any]]:
+    """JSON Schema of the parameters of each kernel, by name."""
+    return {name: params.schema_of(cls) for name, cls in sorted(KERNELS.items())}
+
+
+KernelSpec = Annotated[Any, *params.nested(kernel_of, "kernel")]
+"""A kernel, or its JSON. `fit` may still see the JSON (constructors store verbatim): use `kernel_of(self.kernel)`."""

@@ -1,0 +1,175 @@
+"""Kernels of the difference of two rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, Field, WithJsonSchema
+from scipy.spatial.distance import cdist, pdist
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.errors import InvalidParameter
+from ml_core.kernels.base import Kernel
+
+EPS = float(np.finfo(float).eps)
+EXPANSION_ERROR = 1e-12
+EXPANSION_COLUMNS = 24
+BLOCK = 64
+MEDIAN_ROWS = 1000
+TWO_PI = 2.0 * np.pi
+
+
+def _positive(value: Any) -> Any:
+    """None, a positive number, or a list of them (one per column) as a tuple."""
+    several = isinstance(value, (list, tuple, np.ndarray))
+    each = [v.item() if isinstance(v, np.generic) else v for v in value] if several else [value]
+    if value is None:
+        return None
+    legal = all(isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < np.inf for v in each)
+    if not legal or not each:
+        raise ValueError("expected a positive number, a list of positive numbers (one per column), or null")
+    return tuple(map(float, each)) if several else float(each[0])
+
+
+_POSITIVE = {"type": "number", "exclusiveMinimum": 0}
+Length = Annotated[
+    Any,
+    AfterValidator(_positive),
+    WithJsonSchema({"anyOf": [_POSITIVE, {"type": "array", "items": _POSITIVE, "minItems": 1}, {"type": "null"}]}),
+]
+
+
+def median_distance(X: Matrix) -> float:
+    """Median Euclidean distance of pairs among at most 1000 evenly spaced rows; 1 when it is 0 or there is no pair."""
+    rows = X[np.linspace(0, len(X) - 1, min(len(X), MEDIAN_ROWS)).astype(np.int64)]
+    middle = float(np.median(pdist(rows))) if len(rows) > 1 else 0.0
+    return middle if middle > 0 else 1.0
+
+
+def squared_distances(A: Matrix, B: Matrix) -> Matrix:
+    """(n, m) ‖aᵢ - bⱼ‖², by subtraction: exact to rounding however far the rows lie from the origin. O(n m d)."""
+    return np.asarray(cdist(A, B, "sqeuclidean"))
+
+
+def fast_squared_distances(A: Matrix, B: Matrix) -> Matrix:
+    """The same with absolute error below 1e-12: in many columns by expansion about the mean, where that is good enough.
+
+    ‖a‖² + ‖b‖² - 2 a·b runs at the speed of matrix products, but loses about 4 eps (‖a‖² + ‖b‖²).
+    """
+    if A.shape[1] < EXPANSION_COLUMNS:
+        return squared_distances(A, B)
+    centre = B.mean(axis=0)
+    P = A - centre
+    Q = P if A is B else B - centre
+    p, q = np.einsum("ij,ij->i", P, P), np.einsum("ij,ij->i", Q, Q)
+    if not 4 * EPS * (p.max(initial=0.0) + q.max(initial=0.0)) <= EXPANSION_ERROR:
+        return squared_distances(A, B)
+    out = P @ Q.T
+    out *= -2.0
+    for i in range(0, len(out), BLOCK):  # p + q first: the sum is then the same on both sides of the diagonal
+        block = out[i : i + BLOCK]
+        block += p[i : i + BLOCK, None] + q
+        np.maximum(block, 0.0, out=block)
+    return np.asarray(out)
+
+
+class Radial(Kernel):
+    """A function of the scaled distance r = ‖(x - z) / length‖; a family gives `_of(A, B)` on scaled rows."""
+
+    stationary = True
+    homogeneous = True
+
+    @abstractmethod
+    def _of(self, A: Matrix, B: Matrix) -> Matrix:
+        """(n, m) values for rows in units of the length."""
+
+    @abstractmethod
+    def _inverse_length(self) -> Any:
+        """What rows are multiplied by: a number, a tuple with one per column, or None while the data must give it."""
+
+    def _cross(self, A: Matrix, B: Matrix) -> Matrix:
+        per = self._inverse_length()
+        if per is None:
+            raise InvalidParameter(f"the length of kernel {self.name!r} is left to the data: call resolved(X) first")
+        if isinstance(per, tuple) and len(per) != A.shape[1]:
+            raise InvalidParameter(f"kernel {self.name!r} has {len(per)} lengths, the rows have {A.shape[1]} columns")
+        S = A * np.asarray(per)
+        return self._of(S, S if A is B else B * np.asarray(per))
+
+    def diag(self, A: Matrix) -> Vector:
+        """Ones."""
+        return np.ones(len(A))
+
+
+@dataclass(frozen=True)
+class RBFKernel(Radial):
+    """exp(-‖x - z‖² / (2 length_scale²)), the Gaussian kernel; longer is smoother and more biased."""
+
+    name = "rbf"
+    length_scale: Annotated[
+        Length, Field(description="Length in units of the columns; a list has one per column; null: median distance.")
+    ] = 1.0
+
+    @property
+    def homogeneous(self) -> bool:  # type: ignore[override]
+        """Whether every column has the same length."""
+        return not isinstance(self.length_scale, tuple)
+
+    def _inverse_length(self) -> Any:
+        scale = self.length_scale
+        if isinstance(scale, tuple):
+            return tuple(1 / v for v in scale)
+        return None if scale is None else 1 / scale
+
+    def _of(self, A: Matrix, B: Matrix) -> Matrix:
+        out = fast_squared_distances(A, B)
+        out *= -0.5
+        return np.asarray(np.exp(out, out=out))
+
+    def resolved(self, X: Matrix) -> RBFKernel:
+        """With the median distance where length_scale is None."""
+        return replace(self, length_scale=median_distance(X)) if self.length_scale is None else self
+
+
+@dataclass(frozen=True)
+class ExponentialKernel(Radial):
+    """exp(-theta ‖x - z‖): continuous, nowhere smooth sample paths."""
+
+    name = "exponential"
+    theta: Annotated[
+        float | None, Field(gt=0, allow_inf_nan=False, description="Inverse length; null: 1 / median distance.")
+    ] = 1.0
+
+    def _inverse_length(self) -> Any:
+        return self.theta
+
+    def _of(self, A: Matrix, B: Matrix) -> Matrix:
+        out = cdist(A, B)
+        np.negative(out, out=out)
+        return np.asarray(np.exp(out, out=out))
+
+    def resolved(self, X: Matrix) -> ExponentialKernel:
+        """With 1 / median distance where theta is None."""
+        return replace(self, theta=1.0 / median_distance(X)) if self.theta is None else self
+
+
+@dataclass(frozen=True)
+class TrigonometricKernel(Kernel):
+    """Σⱼ ∫₀^2π cos(t (xⱼ - zⱼ)) dt = Σⱼ sin(2π Dⱼ)/Dⱼ, D = x - z; a column with D = 0 adds 2π."""
+
+    name = "trigonometric"
+    stationary = True
+
+    def _cross(self, A: Matrix, B: Matrix) -> Matrix:
+        out = np.zeros((len(A), len(B)))
+        for a, b in zip(A.T, B.T, strict=True):
+            out += np.sinc(2.0 * np.abs(a[:, None] - b[None, :]))
+        out *= TWO_PI
+        return out
+
+    def diag(self, A: Matrix) -> Vector:
+        """2π d."""
+        return np.full(len(A), TWO_PI * A.shape[1])
