@@ -1,0 +1,1 @@
+"""Intake of tables: from a file in any format that is read to one canonical, typed Arrow table."""

@@ -1,0 +1,141 @@
+"""One form for every table: canonical Arrow types from any Arrow type, and the hash of the content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.intake.findings import Typed, one_chunk, pointer, refuse, warning
+from service.intake.types import big_integers, text_type
+
+BLOCK = 1 << 16
+
+
+def canonical(name: str, cells: pa.ChunkedArray | pa.Array) -> Typed:
+    """A column of any flat Arrow type in our types; Invalid for nested ones. NaN is missing. O(n)."""
+    array = one_chunk(cells)
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        inner = canonical(name, array.dictionary_decode())
+        return Typed(inner.array, "category", explicit=True) if inner.type == "text" else inner
+    if array.null_count == len(array) and not pa.types.is_nested(array.type):
+        return Typed(pa.nulls(len(array), pa.float64()), "number")
+    for test, read in _READERS:
+        if test(array.type):
+            return read(array)
+    detail = f"Column {name!r} is of Arrow type {array.type}; flatten or cast it to numbers, text, dates or booleans."
+    raise refuse(pointer("file", "column", name), "unread_type", detail)
+
+
+def _boolean(array: pa.Array) -> Typed:
+    return Typed(array, "boolean")
+
+
+def _integer(array: pa.Array) -> Typed:
+    try:
+        values = pc.cast(array, pa.int64())
+    except pa.ArrowInvalid:
+        note = warning("huge_integers", "has integers beyond 64 bits and is text, so that no digit is lost.")
+        text = pc.cast(array, pa.string())
+        return Typed(text, text_type(text), (note,))
+    return Typed(values, "integer", big_integers(values))
+
+
+def _number(array: pa.Array) -> Typed:
+    values = pc.cast(array, pa.float64())
+    gaps = pc.is_nan(values)
+    if pc.any(gaps).as_py():
+        values = pc.if_else(gaps, pa.scalar(None, pa.float64()), values)
+    infinite = pc.any(pc.is_inf(values)).as_py()
+    notes = (warning("infinite", "has infinite values.", "Most algorithms refuse them."),) if infinite else ()
+    return Typed(values, "number", notes)
+
+
+def _decimal(array: pa.Array) -> Typed:
+    """Nearest doubles, through the decimal text, since the direct cast rounds twice."""
+    if array.type.scale <= 0:
+        return _integer(pc.cast(array, pa.decimal256(76, 0)))
+    values = pc.cast(pc.cast(array, pa.string()), pa.float64())
+    digits = pc.utf8_length(pc.replace_substring_regex(pc.cast(array, pa.string()), r"[eE].*$|^-?0*\.?0*|[.-]", ""))
+    exact = pc.max(digits).as_py() <= 15
+    notes = (
+        ()
+        if exact
+        else (warning("inexact_decimals", "has decimals of more than 15 digits; nearest doubles are stored."),)
+    )
+    return Typed(values, "number", notes)
+
+
+def _text(array: pa.Array) -> Typed:
+    try:
+        text = pc.cast(array, pa.large_string() if array.nbytes >= 2**31 - 1 else pa.string())
+    except pa.ArrowInvalid as error:
+        raise refuse("/file", "binary_column", f"A binary column is not UTF-8 text: {error}.") from error
+    return Typed(text, text_type(text))
+
+
+def _date(array: pa.Array) -> Typed:
+    return Typed(pc.cast(array, pa.date32()), "date")
+
+
+def _datetime(array: pa.Array) -> Typed:
+    kind = pa.timestamp("us", "UTC" if array.type.tz else None)
+    values = pc.cast(array, kind, safe=False)
+    exact = array.type.unit != "ns" or pc.all(pc.equal(pc.cast(values, array.type), array)).as_py()
+    notes = () if exact else (warning("rounded_times", "has times finer than microseconds, which were cut off."),)
+    return Typed(values, "datetime", notes)
+
+
+_READERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Typed]], ...] = (
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_integer, _integer),
+    (pa.types.is_floating, _number),
+    (pa.types.is_decimal, _decimal),
+    (lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t), _text),
+    (lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t), _text),
+    (pa.types.is_date, _date),
+    (pa.types.is_timestamp, _datetime),
+)
+
+
+def content_hash(table: pa.Table) -> str:
+    """SHA-256 of names, types, missing marks and values, column by column in blocks of rows. O(bytes).
+
+    Missing slots count as zero or empty, −0.0 as 0.0; category and text are the same here.
+    """
+    kinds = [
+        [name, str(kind).removeprefix("large_")]
+        for name, kind in zip(table.column_names, table.schema.types, strict=True)
+    ]
+    digest = hashlib.sha256(json.dumps(["table-1", table.num_rows, kinds], ensure_ascii=True).encode())
+    for column in table.columns:
+        for start in range(0, table.num_rows, BLOCK):
+            _update(digest, one_chunk(column.slice(start, BLOCK)))
+    return digest.hexdigest()
+
+
+def _update(digest: hashlib._Hash, block: pa.Array) -> None:
+    digest.update(np.packbits(pc.is_valid(block).to_numpy(zero_copy_only=False)).tobytes())
+    kind = block.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        text = pc.fill_null(block, "")
+        digest.update(pc.fill_null(pc.binary_length(text), 0).cast(pa.int64()).to_numpy().astype("<i8").tobytes())
+        digest.update(pc.binary_join(_as_list(text), "").to_pylist()[0].encode())
+    elif pa.types.is_boolean(kind):
+        digest.update(np.packbits(pc.fill_null(block, False).to_numpy(zero_copy_only=False)).tobytes())
+    elif pa.types.is_floating(kind):
+        digest.update((pc.fill_null(block, 0.0).to_numpy() + 0.0).astype("<f8").tobytes())
+    else:
+        whole = block.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date32(kind) else block.cast(pa.int64())
+        digest.update(pc.fill_null(whole, 0).to_numpy().astype("<i8").tobytes())
+
+
+def _as_list(text: pa.Array) -> pa.Array:
+    """All the strings of the block as one list, so that one join gives their bytes."""
+    return pa.ListArray.from_arrays(pa.array([0, len(text)], pa.int32()), text)

@@ -1,0 +1,221 @@
+"""Delimited text: decode, find the dialect, parse as text cells, then type each column from all its cells.
+
+The cells go through a scratch file of Arrow record batches, and columns are typed one at a time: memory does not
+grow with the file. Typing after parsing means that no value is ever read by the type of an earlier one.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from service.disk import full_disk
+from service.errors import TooLarge
+from service.intake.findings import (
+    IN_MEMORY,
+    MAX_COLUMNS,
+    MAX_REJECTS,
+    WHITESPACE,
+    Json,
+    ReadOptions,
+    Shelf,
+    refuse,
+    warning,
+)
+from service.intake.scan import check_quotes, ragged, reject_of, rejects
+from service.intake.sniff import HEAD, Dialect, dialect, split_blanks
+from service.intake.unpack import unread
+
+BLOCK = 1 << 20
+PARSE_BLOCK = 8 << 20
+BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass
+class Cells:
+    """A parsed file: its names and text cells, and what was noticed on the way."""
+
+    names: tuple[str, ...]
+    table: pa.Table
+    dialect: Dialect
+    path: Path
+    source: Json
+    warnings: list[Json] = field(default_factory=list)
+
+
+def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str, int]:
+    """A UTF-8 file with the same text, the encoding found, and how many double quotes it has."""
+    with path.open("rb") as source:
+        head = source.read(HEAD)
+    found = encoding or guess_encoding(head)
+    if codecs.lookup(found).name in {"utf-8", "ascii"}:
+        quotes = _survey(path)
+        if quotes is not None:
+            return path, "utf-8", quotes
+        if encoding:
+            raise refuse("/file", "encoding", f"The file is not {encoding}; name its encoding, such as cp1252.")
+        found = "cp1252"
+    target, quotes = scratch / "utf8", 0
+    try:
+        with (
+            full_disk(),
+            path.open(encoding=found, newline="") as text,
+            target.open("w", encoding="utf-8", newline="") as sink,
+        ):
+            while block := text.read(BLOCK):
+                quotes += block.count('"')
+                sink.write(block)
+    except UnicodeError as error:
+        raise refuse("/file", "encoding", f"The file is not {found}: {error}. Name its encoding.") from error
+    return target, found, quotes
+
+
+def guess_encoding(head: bytes) -> str:
+    """By byte order mark, then by where the NUL bytes are; Invalid for binary data."""
+    for mark, name in BOMS:
+        if head.startswith(mark):
+            return name
+    even, odd = head[0::2].count(0), head[1::2].count(0)
+    half = len(head) / 2
+    if odd > 0.4 * half and even < 0.1 * half:
+        return "utf-16-le"
+    if even > 0.4 * half and odd < 0.1 * half:
+        return "utf-16-be"
+    if even + odd > 0 and len(re.findall(rb"[\x00-\x08\x0e-\x1f]", head)) > 0.01 * len(head):
+        raise unread("binary data of an unknown kind")
+    return "utf-8"
+
+
+def _survey(path: Path) -> int | None:
+    """The number of double quotes, or None when the file is not UTF-8. O(bytes)."""
+    decoder, quotes = codecs.getincrementaldecoder("utf-8")(), 0
+    with path.open("rb") as source:
+        try:
+            while block := source.read(BLOCK):
+                quotes += block.count(b'"')
+                if not block.isascii() or decoder.getstate()[0]:
+                    decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return None
+    return quotes
+
+
+def read_cells(path: Path, options: ReadOptions, shelf: Shelf) -> Cells:
+    """Parse the file completely, or refuse it with the first rejects."""
+    plain, encoding, quotes = as_utf8(path, options.encoding, shelf.folder)
+    with plain.open("rb") as source:
+        head = source.read(HEAD)
+    sample = head.decode("utf-8-sig", errors="ignore")
+    if not sample.strip():
+        raise refuse("/file", "empty_file", "The file is empty.")
+    how = dialect(sample, len(head) < HEAD, options)
+    if len(how.names) > MAX_COLUMNS:
+        raise TooLarge(f"The file has {len(how.names)} columns; the limit is {MAX_COLUMNS}.")
+    if quotes % 2:
+        check_quotes(plain, how)
+    record = {
+        "encoding": encoding, "delimiter": how.delimiter, "decimal": how.decimal, "header": how.header,
+        "skipped_lines": how.skip, "null_values": list(options.nulls),
+    }  # fmt: skip
+    cells = Cells(how.names, pa.table({}), how, plain, record, _notes(encoding, how, options))
+    cells.table = _parse(plain, how, options, shelf, cells)
+    if not cells.table.num_rows:
+        raise refuse("/file", "no_rows", "The file has no rows below its header.")
+    if quotes and any(pc.any(pc.match_substring(column, "\n")).as_py() for column in cells.table.columns):
+        check_quotes(plain, how)
+    return cells
+
+
+def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
+    """What was guessed and may be wrong."""
+    notes = []
+    if options.encoding is None and encoding == "cp1252":
+        advice = "Set encoding if that is wrong."
+        notes.append(warning("encoding", "The file is not UTF-8; it was read as cp1252.", advice))
+    if options.header is None and not how.header:
+        text = "No header row was found; the columns are named column_1, column_2, …"
+        notes.append(warning("no_header", text, "Set header=true if the first row holds names."))
+    return notes
+
+
+def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: Cells) -> pa.Table:
+    if how.delimiter == WHITESPACE:
+        path = _tabbed(path, how, shelf.folder)
+    bad: list[Any] = []
+
+    def reject(row: Any) -> str:
+        if row.text.strip():
+            bad.append(row if len(bad) < MAX_REJECTS else None)
+        return "skip" if options.on_error == "skip" or not row.text.strip() else "error"
+
+    try:
+        table = _stream(path, how, options, shelf, reject)
+    except pa.ArrowInvalid as error:
+        if bad:
+            raise ragged(rejects(path, how) or [reject_of(row) for row in bad if row is not None]) from error
+        raise refuse("/file", "unreadable", f"The text cannot be read as rows: {error}.") from error
+    if bad:
+        cells.source["skipped_rows"] = len(bad)
+        first = rejects(path, how)[:1]
+        seen = f"; first: line {first[0][0]}, {first[0][1]}" if first else ""
+        cells.warnings.append(warning("skipped_rows", f"{len(bad)} rows were left out{seen}."))
+    return table
+
+
+def _stream(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, reject: Any) -> pa.Table:
+    keys = [str(i) for i in range(len(how.names))]
+    blanks = len(keys) == 1
+    reader = pacsv.open_csv(
+        str(path),
+        read_options=pacsv.ReadOptions(
+            column_names=keys, skip_rows=how.skip, skip_rows_after_names=int(how.header), block_size=PARSE_BLOCK,
+        ),
+        parse_options=pacsv.ParseOptions(
+            delimiter="\t" if how.delimiter == WHITESPACE else how.delimiter, newlines_in_values=True,
+            ignore_empty_lines=not blanks, invalid_row_handler=reject,
+        ),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(keys, pa.string()), null_values=list(options.nulls), strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )  # fmt: skip
+    with reader:
+        if path.stat().st_size <= IN_MEMORY:
+            return _trimmed(reader.read_all(), path) if blanks else reader.read_all()
+        target = str(shelf.folder / "cells.arrow")
+        with full_disk(), pa.OSFile(target, "wb") as sink, pa.ipc.new_file(sink, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+    table = pa.ipc.open_file(pa.memory_map(target)).read_all()
+    return _trimmed(table, path) if blanks else table
+
+
+def _trimmed(table: pa.Table, path: Path) -> pa.Table:
+    """A one-column table without the empty lines at its end (those inside are missing values)."""
+    with path.open("rb") as source:
+        source.seek(max(0, path.stat().st_size - BLOCK))
+        tail = source.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return table.slice(0, max(0, table.num_rows - max(0, len(tail) - len(tail.rstrip(b"\n")) - 1)))
+
+
+def _tabbed(path: Path, how: Dialect, scratch: Path) -> Path:
+    """The text with tabs for runs of blanks, line by line, so that line numbers stay."""
+    target = scratch / "tabbed"
+    with full_disk(), path.open(encoding="utf-8-sig") as source, target.open("w", encoding="utf-8", newline="") as sink:
+        writer = csv.writer(sink, delimiter="\t", lineterminator="\n")
+        writer.writerows(split_blanks(line) for line in source)
+    return target

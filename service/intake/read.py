@@ -1,0 +1,243 @@
+"""From a file of any format that is read to one canonical table, or a refusal that says why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.errors import Invalid, Issue
+from service.intake.columnar import read_arrow, read_parquet
+from service.intake.delimited import Cells, as_utf8, read_cells
+from service.intake.findings import (
+    MAX_REJECTS,
+    Json,
+    Reading,
+    ReadOptions,
+    Shelf,
+    Type,
+    Typed,
+    one_chunk,
+    pointer,
+    refuse,
+    warning,
+)
+from service.intake.jsontext import read_json
+from service.intake.scan import records
+from service.intake.sniff import HEAD, binary_format, text_format
+from service.intake.types import ODD_NULLS, Rules, convert, infer, parse
+from service.intake.unpack import unpack
+
+THREADS = 2
+MAX_NAMED = 20
+
+
+def read(path: Path, options: ReadOptions, scratch: Path, cap: int) -> Reading:
+    """Read a file completely. `scratch` is an empty folder; `cap` bounds the decoded bytes; Invalid, TooLarge."""
+    options.check()
+    if not path.stat().st_size:
+        raise refuse("/file", "empty_file", "The file is empty.")
+    plain, packed = unpack(path, scratch, cap)
+    form = options.format or find_format(plain, options, scratch)
+    source: Json = {"format": form, "compression": packed, "bytes": path.stat().st_size}
+    shelf = Shelf(scratch)
+    if form in {"csv", "tsv"}:
+        return _of_text(plain, options, shelf, source)
+    if form in {"json", "ndjson"}:
+        return _of_json(plain, form, options, shelf, source)
+    names, columns = (read_parquet if form == "parquet" else read_arrow)(plain, shelf, cap)
+    return _assemble(names, columns, options, source, [])
+
+
+def find_format(path: Path, options: ReadOptions, scratch: Path) -> str:
+    """By magic bytes, then by the first text; Invalid when it is a format that is not read."""
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    if not head:
+        raise refuse("/file", "empty_file", "The file is empty.")
+    found = binary_format(head)
+    if found:
+        return found
+    text, _, _ = as_utf8(path, options.encoding, scratch)
+    with text.open("rb") as file:
+        return text_format(file.read(HEAD).decode("utf-8-sig", errors="ignore"))
+
+
+def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json) -> Reading:
+    cells = read_cells(path, options, shelf)
+    names, notes = tidy_names(cells.names)
+    rules = Rules(cells.dialect.decimal, options.nulls, options.null_values is None)
+    wanted = _wanted(options, names)
+    masks: list[pa.Array] = []
+
+    def column(i: int) -> Typed:
+        text = one_chunk(cells.table.column(i))
+        if names[i] not in wanted:
+            typed = infer(text, rules)
+        else:
+            values, bad = parse(text, wanted[names[i]], rules)
+            if pc.any(bad).as_py():
+                if options.on_error == "error":
+                    raise _misfits(names[i], i, wanted[names[i]], text, bad, cells)
+                masks.append(bad)
+            typed = Typed(values, wanted[names[i]], explicit=True)
+        return replace(typed, array=shelf.keep(typed.array))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        columns = list(pool.map(column, range(len(names))))
+    odd = [w for w in ODD_NULLS if any(w in c.odd_nulls for c in columns)]
+    cells.source["null_values"] += odd
+    if masks:
+        columns = _without_rows(columns, masks, cells)
+    return _assemble(names, columns, options, source | cells.source, notes + cells.warnings, done=True)
+
+
+def _without_rows(columns: list[Typed], masks: list[pa.Array], cells: Cells) -> list[Typed]:
+    """Leave out the rows in which a cell does not fit its stated type."""
+    bad = masks[0]
+    for mask in masks[1:]:
+        bad = pc.or_(bad, mask)
+    count = pc.sum(bad).as_py()
+    cells.source["skipped_rows"] = cells.source.get("skipped_rows", 0) + count
+    cells.warnings.append(
+        warning("skipped_rows", f"{count} rows have cells that do not fit the stated types and were left out.")
+    )
+    return [replace(column, array=column.array.filter(pc.invert(bad))) for column in columns]
+
+
+def _misfits(name: str, at: int, kind: str, text: pa.Array, bad: pa.Array, cells: Cells) -> Invalid:
+    """Line and column of the first cells that are not of the stated type."""
+    rows = pc.indices_nonzero(bad)[:MAX_REJECTS].to_pylist()
+    lines = _lines_of(rows, cells)
+    issues = tuple(
+        Issue(
+            f"/file/line/{line}/column/{at + 1}",
+            "wrong_type",
+            f"Line {line}, column {name!r}: {text[row].as_py()[:100]!r} is no {kind}.",
+        )
+        for row, line in zip(rows, lines, strict=True)
+    )
+    count = pc.sum(bad).as_py()
+    return Invalid(f"{count} cells of column {name!r} are no {kind}. {issues[0].detail}", issues=issues)
+
+
+def _lines_of(rows: Sequence[int], cells: Cells) -> list[int]:
+    """The line on which each data row begins. O(cells up to the last)."""
+    wanted, lines, row = set(rows), [], -int(cells.dialect.header)
+    width = len(cells.dialect.names)
+    path = cells.path.with_name("tabbed") if cells.dialect.delimiter == "whitespace" else cells.path
+    for line, fields in records(path, cells.dialect):
+        if len(fields) != width and row >= 0:
+            continue
+        if row in wanted:
+            lines.append(line)
+        row += 1
+        if len(lines) == len(rows):
+            break
+    return lines + [0] * (len(rows) - len(lines))
+
+
+def _of_json(path: Path, form: str, options: ReadOptions, shelf: Shelf, source: Json) -> Reading:
+    builder, how, skipped = read_json(path, form, options, shelf)
+    notes = []
+    if skipped:
+        how["skipped_rows"] = skipped
+        notes.append(warning("skipped_rows", f"{skipped} records could not be read and were left out."))
+    if not builder.rows or not builder.columns:
+        raise refuse("/file", "no_rows", "The file has no records.")
+    rules = Rules(nulls=options.nulls, odd_nulls=options.null_values is None)
+    columns = []
+    for name in list(builder.columns):
+        typed = builder.typed(name, rules)
+        columns.append(replace(typed, array=shelf.keep(typed.array)))
+    return _assemble(list(builder.columns), columns, options, source | how, notes)
+
+
+def _wanted(options: ReadOptions, names: Sequence[str]) -> dict[str, Type]:
+    unknown = [name for name in options.types if name not in names]
+    if unknown:
+        shown = ", ".join(map(repr, names[:MAX_NAMED]))
+        issues = tuple(
+            Issue(pointer("types", n), "unknown_column", f"There is no column {n!r}; there are {shown}.")
+            for n in unknown
+        )
+        raise Invalid(issues[0].detail, issues=issues)
+    return dict(options.types)  # type: ignore[arg-type]
+
+
+def _assemble(
+    names: Sequence[str],
+    columns: list[Typed],
+    options: ReadOptions,
+    source: Json,
+    notes: list[Json],
+    *,
+    done: bool = False,
+) -> Reading:
+    """Check names and stated types, collect the warnings of the columns, make the table."""
+    if not columns or not len(columns[0].array):
+        raise refuse("/file", "no_rows", "The file has no rows.")
+    if not done:
+        names, renamed = tidy_names(names)
+        notes = renamed + notes
+        wanted = _wanted(options, names)
+        columns = [converted(n, c, wanted[n]) if n in wanted else c for n, c in zip(names, columns, strict=True)]
+    for name, column in zip(names, columns, strict=True):
+        notes += [note | {"message": f"Column {name!r} {note['message']}", "column": name} for note in column.warnings]
+    empty = [n for n, c in zip(names, columns, strict=True) if c.array.null_count == len(c.array)]
+    if empty:
+        shown = ", ".join(map(repr, empty[:MAX_NAMED]))
+        notes.append(
+            warning(
+                "empty_columns",
+                f"{len(empty)} columns have no value at all: {shown}.",
+                "Leave them out of the features.",
+            )
+        )
+    table = pa.table([c.array for c in columns], names=list(names))
+    return Reading(table, tuple(c.type for c in columns), source, tuple(notes))
+
+
+def converted(name: str, column: Typed, kind: Type) -> Typed:
+    """The column as a stated type; Invalid with the first cells that do not fit."""
+    values, bad = convert(column, kind)
+    if not pc.any(bad).as_py():
+        return Typed(values, kind, explicit=True)
+    rows = pc.indices_nonzero(bad)[:MAX_REJECTS].to_pylist()
+    issues = tuple(
+        Issue(
+            pointer("rows", row, name),
+            "wrong_type",
+            f"Row {row + 1}, column {name!r}: {str(column.array[row].as_py())[:100]!r} is no {kind}.",
+        )
+        for row in rows
+    )
+    raise Invalid(f"{pc.sum(bad).as_py()} cells of column {name!r} are no {kind}. {issues[0].detail}", issues=issues)
+
+
+def tidy_names(names: Sequence[str]) -> tuple[list[str], list[Json]]:
+    """Names without blanks around them or quotes around all of them; empty and repeated ones are made unique."""
+    bare = [re.sub(r"[\x00-\x1f]+", " ", name).strip() for name in names]
+    notes = []
+    if bare and all(len(name) > 2 and name[0] == name[-1] == "'" for name in bare):
+        bare = [name[1:-1].strip() for name in bare]
+    taken, result, changed = set(bare), [], []
+    seen: set[str] = set()
+    for i, name in enumerate(bare):
+        fresh, k = name or f"column_{i + 1}", 2
+        if fresh in seen or (not name and fresh in taken):
+            while f"{fresh}_{k}" in taken or f"{fresh}_{k}" in seen:
+                k += 1
+            fresh = f"{fresh}_{k}"
+        if fresh != name:
+            changed.append(f"column {i + 1} is now {fresh!r}")
+        seen.add(fresh)
+        result.append(fresh)
+    if changed:
+        notes.append(warning("renamed_columns", f"Names were empty or repeated: {', '.join(changed[:MAX_NAMED])}."))
+    return result, notes

@@ -1,0 +1,102 @@
+"""Decompression to a scratch file, with a cap on the decoded size and a guard against bombs."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from service.disk import full_disk
+from service.errors import Invalid, TooLarge
+from service.intake.findings import refuse
+
+BLOCK = 1 << 20
+RATIO = 500
+RATIO_FROM = 100 << 20
+
+
+def packing(head: bytes) -> str | None:
+    """Which container the first bytes announce: gzip, zstd, zip or none."""
+    magic = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"PK\x05\x06": "zip"}
+    return next((name for start, name in magic.items() if head.startswith(start)), None)
+
+
+def unpack(path: Path, scratch: Path, cap: int) -> tuple[Path, str | None]:
+    """The plain file (the same one when nothing is packed) and the name of its packing; TooLarge, Invalid."""
+    with path.open("rb") as source:
+        kind = packing(source.read(8))
+        source.seek(0)
+        if kind is None:
+            if path.stat().st_size > cap:
+                raise TooLarge(f"The file has {path.stat().st_size} bytes; the limit is {cap}.")
+            return path, None
+        target = scratch / "plain"
+        try:
+            with _opened(source, kind) as stream:
+                _copy(stream, target, path.stat().st_size, cap)
+        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+            raise refuse("/file", "damaged_archive", f"The {kind} data is damaged or cut off: {error}.") from error
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise refuse("/file", "damaged_archive", f"The {kind} data is damaged or cut off: {error}.") from error
+    with target.open("rb") as plain:
+        inner = packing(plain.read(8))
+    if inner:
+        raise refuse("/file", "nested_archive", f"The {kind} file holds {inner} data; pack the table once only.")
+    return target, kind
+
+
+def _opened(source: BinaryIO, kind: str) -> BinaryIO:
+    if kind == "gzip":
+        return gzip.GzipFile(fileobj=source)  # type: ignore[return-value]
+    if kind == "zstd":
+        # The reader of the zstandard package takes a file that is cut off for one that ends.
+        return pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
+    return _member(zipfile.ZipFile(source))
+
+
+def _member(archive: zipfile.ZipFile) -> BinaryIO:
+    """The one file of a zip."""
+    names = [i.filename for i in archive.infolist()]
+    if "[Content_Types].xml" in names:
+        raise unread("an Excel workbook (XLSX)")
+    if names and all(name.endswith(".npy") for name in names):
+        raise unread("a NumPy archive (npz)")
+    files = [i for i in archive.infolist() if not i.is_dir() and not i.filename.startswith("__MACOSX/")]
+    if len(files) != 1:
+        shown = ", ".join(i.filename for i in files[:5])
+        detail = f"The zip holds {len(files)} files ({shown}); put exactly one table into it."
+        raise refuse("/file", "zip_members", detail)
+    if files[0].flag_bits & 1:
+        raise refuse("/file", "encrypted", "The zip is encrypted; send it without a password.")
+    try:
+        return archive.open(files[0])  # type: ignore[return-value]
+    except NotImplementedError as error:
+        raise refuse("/file", "zip_method", f"The zip uses a compression that is not read: {error}.") from error
+
+
+def _copy(stream: BinaryIO, target: Path, packed: int, cap: int) -> None:
+    size = 0
+    with full_disk(), target.open("wb") as sink:
+        while block := stream.read(BLOCK):
+            size += len(block)
+            if size > cap:
+                raise TooLarge(f"The file decodes to more than {cap} bytes, which is the limit.")
+            if size > RATIO_FROM and size > RATIO * packed:
+                raise TooLarge(f"{packed} packed bytes decode to more than {size}: that is taken for a bomb.")
+            sink.write(block)
+
+
+def unread(what: str) -> Invalid:
+    """The refusal of a format that exists but is not read here."""
+    return refuse(
+        "/file",
+        "unread_format",
+        f"The file is {what}, which is not read. Formats read: csv, tsv and other single-character delimiters, ndjson, "
+        "json (records or columns), parquet, arrow (file or stream); plain, gzip, zstd or zip of one file.",
+    )

@@ -1,0 +1,113 @@
+"""Corrections of a dataset: name, description, labels, and what a column is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from service.errors import Invalid, Issue
+from service.intake.findings import TYPES, Typed, pointer
+from service.intake.profile import column_profile
+from service.intake.read import converted
+from service.ports import Json
+
+ROLES = ("feature", "target", "weights", "groups", "identifier", "ignore")
+MAX_NAME = 200
+FIELDS = ("name", "description", "labels", "columns")
+
+
+def fields(changes: Json) -> None:
+    """Check name, description and labels; Invalid names each that is wrong."""
+    issues = [
+        Issue(f"/{key}", "unknown_field", f"Only {', '.join(FIELDS)} can change.")
+        for key in changes
+        if key not in FIELDS
+    ]
+    name = changes.get("name", "x")
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= MAX_NAME:
+        issues.append(Issue("/name", "bad_name", f"A name has 1 to {MAX_NAME} characters."))
+    if not isinstance(changes.get("description", ""), str):
+        issues.append(Issue("/description", "bad_description", "A description is text."))
+    labels = changes.get("labels", {})
+    if not isinstance(labels, dict) or not all(isinstance(part, str) for pair in labels.items() for part in pair):
+        issues.append(Issue("/labels", "bad_labels", "Labels are an object of text to text."))
+    _raise(issues)
+
+
+def corrected(record: Json, changes: Json, load: Callable[[], pa.Table]) -> tuple[Json, pa.Table | None]:
+    """The changed record, and the changed table when a column got another Arrow type (else None); Invalid."""
+    fields(changes)
+    wanted = changes.get("columns", {})
+    _check_columns(record, wanted)
+    fresh: Json = {key: value for key, value in record.items() if key != "revision"}
+    fresh |= {key: changes[key] for key in ("name", "description", "labels") if key in changes}
+    columns = {column["name"]: dict(column) for column in record["columns"]}
+    table: pa.Table | None = None
+    for name, change in wanted.items():
+        if "role" in change:
+            columns[name]["role"] = change["role"]
+        kind = change.get("type", columns[name]["type"])
+        if kind != columns[name]["type"]:
+            source = table if table is not None else load()
+            columns[name], changed = _retyped(columns[name], kind, source)
+            table = changed if changed is not None else table
+        if "levels" in change:
+            columns[name]["levels"] = _reordered(columns[name], change["levels"])
+    fresh["columns"] = list(columns.values())
+    if table is not None:
+        fresh["bytes"] = table.nbytes
+    return fresh, table
+
+
+def _retyped(column: Json, kind: Any, table: pa.Table) -> tuple[Json, pa.Table | None]:
+    """The new record of a column, and the new table unless the values stay as they are (category and text)."""
+    name = column["name"]
+    at = table.column_names.index(name)
+    typed = converted(name, Typed(table.column(at).combine_chunks(), column["type"]), kind)
+    kept = typed.array.type == table.schema.field(at).type
+    fresh = column_profile(name, pa.chunked_array([typed.array]), kind) | {"role": column.get("role")}
+    return fresh, None if kept else table.set_column(at, name, pa.chunked_array([typed.array]))
+
+
+def _reordered(column: Json, wanted: list[Any]) -> list[Json]:
+    """The levels in the wanted order; they must be the same levels."""
+    known = {level["value"]: level for level in column.get("levels") or []}
+    if len(wanted) != len(known) or set(wanted) != set(known):
+        text = f"Column {column['name']!r} has the levels {list(known)}; list each of them once."
+        raise Invalid(text, issues=(Issue(pointer("columns", column["name"], "levels"), "other_levels", text),))
+    return [known[value] for value in wanted]
+
+
+def _check_columns(record: Json, wanted: Any) -> None:
+    if not isinstance(wanted, dict):
+        _raise([Issue("/columns", "bad_columns", "columns is an object: column name → role, type, levels.")])
+    known = {column["name"] for column in record["columns"]}
+    issues = []
+    for name, change in wanted.items():
+        here = pointer("columns", name)
+        if name not in known:
+            issues.append(Issue(here, "unknown_column", f"There is no column {name!r}."))
+        elif not isinstance(change, dict) or set(change) - {"role", "type", "levels"}:
+            issues.append(Issue(here, "unknown_field", "A column has role, type and levels to correct."))
+        else:
+            issues += _wrong(here, change)
+    _raise(issues)
+
+
+def _wrong(here: str, change: Json) -> list[Issue]:
+    issues = []
+    if change.get("role") not in {None, *ROLES}:
+        issues.append(Issue(f"{here}/role", "unknown_role", f"A role is one of {', '.join(ROLES)}, or null."))
+    if change.get("type", "text") not in TYPES:
+        issues.append(Issue(f"{here}/type", "unknown_type", f"A type is one of {', '.join(TYPES)}."))
+    levels = change.get("levels", [])
+    if not isinstance(levels, list) or not all(isinstance(level, (str, bool)) for level in levels):
+        issues.append(Issue(f"{here}/levels", "bad_levels", "levels is a list of the column's values."))
+    return issues
+
+
+def _raise(issues: list[Issue]) -> None:
+    if issues:
+        raise Invalid(issues[0].detail, issues=tuple(issues))

@@ -1,0 +1,260 @@
+"""Datasets: take a table in, describe it, hand it out, correct it, delete it.
+
+The canonical table is a Parquet object named by its content hash, so equal tables are stored once. Beside it lies
+an Arrow file of one record batch, made once per host, which every process maps into memory instead of reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from service.disk import full_disk, install
+from service.errors import Conflict, Invalid, Issue, NotFound, Stale, TooLarge
+from service.ids import new_id
+from service.intake.canonical import content_hash
+from service.intake.findings import Reading, ReadOptions, Shelf, one_chunk
+from service.intake.profile import profile
+from service.intake.read import read
+from service.ports import Datasets, Json, Ledger, Objects, Page
+from service.settings import Settings
+from service.usecases.corrections import corrected, fields
+from service.usecases.export import stream
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+WRITE = 1 << 20
+ROW_GROUP = 1 << 17
+TRIES = 5
+
+
+class DatasetService:
+    """Everything one can do with a dataset."""
+
+    def __init__(self, settings: Settings, datasets: Datasets, objects: Objects, ledger: Ledger) -> None:
+        self._cap = settings.upload_bytes
+        self._datasets = datasets
+        self._objects = objects
+        self._ledger = ledger
+        self._cache = settings.data / "cache"
+        self._cache.mkdir(parents=True, exist_ok=True)
+
+    async def upload(self, body: AsyncIterator[bytes], options: ReadOptions, **fields: Any) -> Json:
+        """Store the table in a stream of bytes, which goes to disk as it comes; Invalid, TooLarge, StorageFull."""
+        options.check()
+        path = await self.spool(body)
+        try:
+            return await asyncio.to_thread(self.add_file, path, options, **fields)
+        finally:
+            path.unlink(missing_ok=True)
+
+    async def spool(self, body: AsyncIterator[bytes]) -> Path:
+        """The stream as a file on the store's disk, the caller's to remove; TooLarge, StorageFull."""
+        path = self._objects.scratch() / f"upload-{secrets.token_hex(8)}"
+        try:
+            await self._spool(body, path)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    async def _spool(self, body: AsyncIterator[bytes], path: Path) -> None:
+        size, pending = 0, bytearray()
+        with full_disk(), path.open("wb", buffering=0) as sink:
+            async for chunk in body:
+                size += len(chunk)
+                if size > self._cap:
+                    raise TooLarge(f"The upload has more than {self._cap} bytes, which is the limit.")
+                pending += chunk
+                if len(pending) >= WRITE:
+                    await asyncio.to_thread(sink.write, bytes(pending))
+                    pending.clear()
+            sink.write(pending)
+
+    def add_file(
+        self, path: Path, options: ReadOptions | None = None, *, description: str = "",
+        labels: Mapping[str, str] | None = None, roles: Mapping[str, str] | None = None, dataset_id: str | None = None,
+    ) -> Json:  # fmt: skip
+        """Store the table of a file, which stays, under a new id or the given one; Invalid, TooLarge, StorageFull."""
+        options = options or ReadOptions()
+        about: Json = {"name": options.name or "dataset", "description": description, "labels": dict(labels or {})}
+        fields(about)
+        with TemporaryDirectory(dir=self._objects.scratch()) as work, full_disk():
+            reading = read(path, options, Path(work), self._cap)
+            record = about | self._described(reading) | ({"id": dataset_id} if dataset_id else {})
+            for column in record["columns"]:
+                column["role"] = (roles or {}).get(column["name"])
+            self._store(reading.table, record["sha256"], Path(work))
+            self._datasets.add(record)
+            # Somebody may have deleted the last other dataset with this content between the two lines above.
+            self._store(reading.table, record["sha256"], Path(work))
+        return self.get(record["id"])
+
+    def _described(self, reading: Reading) -> Json:
+        return {
+            "id": new_id("ds"), "rows": reading.table.num_rows, "bytes": reading.table.nbytes,
+            "sha256": content_hash(reading.table),
+            "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "source": reading.source, "warnings": list(reading.warnings),
+            "columns": profile(reading.table, reading.types),
+        }  # fmt: skip
+
+    def _store(self, table: pa.Table, sha256: str, work: Path) -> None:
+        """Put the canonical Parquet and the mapped Arrow file where they are missing."""
+        try:
+            self._objects.path(_key(sha256))
+        except NotFound:
+            file = work / "table.parquet"
+            pq.write_table(table, str(file), compression="zstd", row_group_size=ROW_GROUP)
+            self._objects.put_file(_key(sha256), file)
+        if not self._mapped(sha256).is_file():
+            self._map(table, sha256)
+
+    def _mapped(self, sha256: str) -> Path:
+        return self._cache / f"{sha256}.arrow"
+
+    def _map(self, table: pa.Table, sha256: str) -> None:
+        """Write the table as one record batch; whole or absent, whoever else does the same."""
+        part = self._cache / f"{secrets.token_hex(8)}.part"
+        batch = pa.record_batch([one_chunk(column) for column in table.columns], schema=table.schema)
+        try:
+            with full_disk(), pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            install(part, self._mapped(sha256))
+        finally:
+            part.unlink(missing_ok=True)
+
+    def samples(self) -> list[Json]:
+        """The bundled tables: name, title, description, licence, source, task, target, features."""
+        listed = json.loads((SAMPLES / "index.json").read_text("utf-8"))["samples"]
+        return [{key: value for key, value in entry.items() if key != "file"} for entry in listed]
+
+    def resolve(self, reference: str) -> str:
+        """The id meant by an id, a name (the newest dataset of that name) or a sample's name (made when first used)."""
+        if reference.startswith("ds_"):
+            return str(self.get(reference)["id"])
+        named = self.page(limit=1, name=reference).items
+        return str(named[0]["id"] if named else self.from_sample(reference)["id"])
+
+    def from_sample(self, name: str, dataset_id: str | None = None) -> Json:
+        """A new dataset from a bundled table; NotFound."""
+        listed = json.loads((SAMPLES / "index.json").read_text("utf-8"))["samples"]
+        entry = next((entry for entry in listed if entry["name"] == name), None)
+        if entry is None:
+            raise NotFound(f"There is no sample {name!r}; there are {', '.join(e['name'] for e in listed)}.")
+        text = f"{entry['title']}: {entry['description']} Source: {entry['source']}. Licence: {entry['licence']}."
+        roles = {entry["target"]: "target"}
+        return self.add_file(
+            SAMPLES / entry["file"], ReadOptions(name=name), description=text, roles=roles, dataset_id=dataset_id
+        )
+
+    def get(self, dataset_id: str) -> Json:
+        """The record with its profile and `revision`; NotFound."""
+        return self._datasets.get(dataset_id)
+
+    def page(self, *, limit: int = 50, cursor: str | None = None, name: str | None = None) -> Page:
+        """Records, newest first."""
+        return self._datasets.page(limit=limit, cursor=cursor, name=name)
+
+    def table(self, dataset_id: str) -> pa.Table:
+        """The table, mapped from disk: one chunk per column, pages shared by all processes of the host. O(1)."""
+        return self._table(self.get(dataset_id)["sha256"])
+
+    def _table(self, sha256: str) -> pa.Table:
+        path = self._mapped(sha256)
+        if not path.is_file():
+            self._remap(sha256)
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+    def _remap(self, sha256: str) -> None:
+        """Make the mapped file again from the Parquet object, a column at a time."""
+        with (
+            TemporaryDirectory(dir=self._objects.scratch()) as work,
+            pq.ParquetFile(str(self._objects.path(_key(sha256)))) as file,
+        ):
+            shelf = Shelf(Path(work))
+            names = file.schema_arrow.names
+            columns = [shelf.keep(one_chunk(file.read(columns=[name]).column(0))) for name in names]
+            self._map(pa.table(columns, names=names), sha256)
+
+    def rows(
+        self, dataset_id: str, *, offset: int = 0, limit: int = 50, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Some rows, of all or of the named columns in that order; Invalid."""
+        table = self.table(dataset_id)
+        if offset < 0 or limit < 0:
+            raise Invalid("offset and limit are at least 0.")
+        unknown = [name for name in columns or () if name not in table.column_names]
+        if unknown:
+            issues = tuple(Issue("/columns", "unknown_column", f"There is no column {name!r}.") for name in unknown)
+            raise Invalid(issues[0].detail, issues=issues)
+        return (table if columns is None else table.select(list(columns))).slice(offset, limit)
+
+    def content(self, dataset_id: str, form: str) -> Iterator[bytes]:
+        """The whole table as parquet, csv, arrow (stream) or ndjson, in chunks; NotFound, Unsupported."""
+        return stream(self.table(dataset_id), form)
+
+    def stream(self, table: pa.Table, form: str) -> Iterator[bytes]:
+        """A table, or a page of one, in a format, in chunks; Unsupported."""
+        return stream(table, form)
+
+    def patch(self, dataset_id: str, changes: Json, revision: int | None = None) -> Json:
+        """Change name, description, labels, or the role, type and level order of columns; Invalid, Stale, Conflict."""
+        for _ in range(TRIES):
+            record = self.get(dataset_id)
+            try:
+                return self._patched(record, changes, record["revision"] if revision is None else revision)
+            except Stale:
+                if revision is not None:
+                    raise
+        raise Stale(f"Dataset {dataset_id} is being changed by others all the time; try again.")
+
+    def _patched(self, record: Json, changes: Json, revision: int) -> Json:
+        if revision != record["revision"]:
+            raise Stale(f"Dataset {record['id']} is at revision {record['revision']}, not {revision}.")
+        fresh, table = corrected(record, changes, lambda: self._table(record["sha256"]))
+        if table is None:
+            return self._datasets.replace(record["id"], fresh, revision)
+        self._not_needed(record["id"], "change the types of")
+        fresh["sha256"] = content_hash(table)
+        with TemporaryDirectory(dir=self._objects.scratch()) as work, full_disk():
+            self._store(table, fresh["sha256"], Path(work))
+            try:
+                done = self._datasets.replace(record["id"], fresh, revision)
+            except (Stale, NotFound):
+                self._forget(fresh["sha256"])
+                raise
+            self._store(table, fresh["sha256"], Path(work))
+        self._forget(record["sha256"])
+        return done
+
+    def delete(self, dataset_id: str, revision: int | None = None) -> None:
+        """Remove the dataset, and its table unless another dataset shares it; NotFound, Stale, Conflict."""
+        record = self.get(dataset_id)
+        self._not_needed(dataset_id, "delete")
+        self._datasets.remove(dataset_id, revision)
+        self._forget(record["sha256"])
+
+    def _not_needed(self, dataset_id: str, what: str) -> None:
+        if self._ledger.needed(dataset_id):
+            raise Conflict(
+                f"A queued or running job needs dataset {dataset_id}; cancel it or wait, then {what} the dataset."
+            )
+
+    def _forget(self, sha256: str) -> None:
+        """Remove a table that no dataset shares. Mappings that are open stay valid."""
+        if not self._datasets.uses(sha256):
+            self._objects.delete(_key(sha256))
+            self._mapped(sha256).unlink(missing_ok=True)
+
+
+def _key(sha256: str) -> str:
+    return f"tables/{sha256}.parquet"
