@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -227,6 +228,7 @@ class Pipeline(Estimator):
         return Z
 
     def _via(self, method: str) -> Callable[..., Any]:
+        @wraps(getattr(self._final, method))
         def call(X: Any, *args: Any, **options: Any) -> Any:
             return getattr(self._final, method)(self._through(X), *args, **options)
 
