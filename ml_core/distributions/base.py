@@ -59,8 +59,9 @@ class Distribution(ABC):
         return None if low is None else np.stack([low, high], axis=-1)
 
     def parameters(self) -> dict[str, Any]:
-        """Parameters by their standard names, batch along the first axis."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        """Parameters by their standard names, batch along the first axis; absent optional ones are left out."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return {k: v for k, v in values.items() if v is not None}
 
     def __len__(self) -> int:
         first = next(iter(self.parameters().values()))

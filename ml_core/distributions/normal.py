@@ -17,11 +17,12 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 @dataclass(frozen=True)
 class Normal(Distribution):
-    """N(mean, standard_deviation²), both (n,)."""
+    """N(mean, standard_deviation²), both (n,); `epistemic_sd` is the part that more data would remove, where known."""
 
     family = "normal"
     mean: Any
     standard_deviation: Any
+    epistemic_sd: Any = None
 
     @property
     def variance(self) -> Any:

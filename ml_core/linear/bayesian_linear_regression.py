@@ -1,0 +1,228 @@
+"""Bayesian linear regression with a Gaussian prior."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.linalg import eigh
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.base import Cost, Regressor
+from ml_core.capabilities import HasJointPosterior, HasParameterPosterior, Samples, Updates, Weighted
+from ml_core.certificates import Diagnostics
+from ml_core.distributions.base import Distribution
+from ml_core.distributions.normal import MultivariateNormal, Normal
+from ml_core.errors import InvalidParameter, Issue
+from ml_core.linear import bayesian_inference
+from ml_core.params import MaxIter, RealMatrix, RealVector, Tol
+from ml_core.registry import algorithm
+from ml_core.solvers.gaussian_linear import LEAST_NOISE, Posterior, Prior, Sums, isotropic, maximise_evidence, posterior
+from ml_core.statistics import Moments
+
+
+@algorithm("bayesian_linear_regression")
+class BayesianLinearRegression(
+    Weighted, HasJointPosterior, HasParameterPosterior, Samples, Updates, Regressor
+):
+    """Linear regression with a Gaussian prior: closed-form posterior, predictive distribution and evidence.
+
+    y = b + xᵀw + e, e ~ N(0, σ²), w ~ N(w₀, S₀) with S₀ = I/alpha unless given; O(n d² + d³).
+    S_N⁻¹ = S₀⁻¹ + ΦᵀΦ/σ², w_N = S_N(S₀⁻¹w₀ + Φᵀy/σ²). A new outcome is N(φᵀw_N, σ² + φᵀS_Nφ): the second term is the
+    epistemic part, `epistemic_sd` its root. As S₀ grows the mean tends to least squares; it is ridge regression with
+    λ = alpha σ² for an isotropic prior, and a singular S₀ pins the directions it gives no variance.
+
+    The noise variance is known, or estimated: RSS/(n - γ) of the ridge fit with λ = alpha (γ its effective parameters),
+    or, with `hyperparameters="evidence"`, alpha and σ² (unless given) maximise the evidence by MacKay's fixed point.
+    The model keeps centred sums, so `update` with more rows gives what one fit to all rows would, in any order. Integer
+    weights repeat rows. `sample` draws coefficients (n, d) and intercepts (n,) from their posterior.
+
+    References
+    ----------
+    Bishop (2006), Pattern Recognition and Machine Learning, sections 3.3–3.5.
+    MacKay (1992), Bayesian interpolation, Neural Computation 4(3).
+    """
+
+    complexity = "O(n d² + d³)"
+    tags = ("parametric", "discriminative", "linear", "bayesian", "closed_form")
+
+    coef_: Annotated[Vector, "(d,) posterior mean slopes"]
+    intercept_: Annotated[float, "posterior mean of the intercept"]
+    alpha_: Annotated[float, "prior precision in use (isotropic priors)"]
+    noise_variance_: Annotated[float, "noise variance in use"]
+    log_evidence_: Annotated[float, "log marginal likelihood, nats"]
+    posterior_: Annotated[Posterior, "posterior of (value at the centre, slopes)"]
+    prior_: Annotated[Prior, "prior in use"]
+    moments_: Annotated[Moments, "sums over the rows seen"]
+    n_iter_: Annotated[int, "steps of the evidence fixed point"]
+    trace_: Annotated[list[float], "log evidence by step"]
+
+    def __init__(
+        self,
+        *,
+        alpha: Annotated[float, Field(gt=0, description="Prior precision of each coefficient (or its start).")] = 1.0,
+        noise_variance: Annotated[
+            float | None, Field(gt=0, description="Known noise variance, squared target units; estimated when absent.")
+        ] = None,
+        hyperparameters: Annotated[
+            Literal["given", "evidence"], Field(description="Keep alpha, or maximise the evidence over it and noise.")
+        ] = "given",
+        prior_mean: Annotated[
+            RealVector | None, Field(description="w₀ (d,), or (1 + d,) with the intercept's first; 0 when absent.")
+        ] = None,
+        prior_covariance: Annotated[
+            RealMatrix | None, Field(description="S₀ (d, d), or (1 + d, 1 + d), intercept first; replaces alpha.")
+        ] = None,
+        bias_prior_variance: Annotated[
+            Annotated[float, Field(gt=0)] | Literal["flat"] | None,
+            Field(description="Prior variance of the intercept; flat (or infinite) for none; by default 1/alpha."),
+        ] = None,
+        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        max_iter: MaxIter = 1000,
+        tol: Annotated[Tol, Field(description="Relative change of alpha and noise at which to stop.")] = 1e-9,
+    ) -> None:
+        self.alpha = alpha
+        self.noise_variance = noise_variance
+        self.hyperparameters = hyperparameters
+        self.prior_mean = prior_mean
+        self.prior_covariance = prior_covariance
+        self.bias_prior_variance = bias_prior_variance
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
+        self._learn(_moments(X, y, s))
+
+    def _update(self, X: Matrix, y: Vector, s: Vector) -> None:
+        self.notices_ = []
+        self._learn(self.moments_.merge(_moments(X, y, s)))
+
+    def _learn(self, moments: Moments) -> None:
+        """Everything is a function of the sums, so an updated model equals one fitted to all rows."""
+        self.moments_, self.prior_ = moments, self._prior(len(moments.mean) - 1)
+        sums = Sums.of(moments, self.fit_intercept)
+        self.alpha_, self.n_iter_, self.trace_ = self.alpha, 1, []
+        noise = self.noise_variance or self._ridge_noise(sums)
+        if self.hyperparameters == "evidence":
+            noise = self._maximise(sums, noise)
+        post = posterior(sums, self.prior_, noise)
+        self.posterior_, self.noise_variance_, self.log_evidence_ = post, noise, post.log_evidence
+        self.coef_ = np.ascontiguousarray(post.mean[1:])
+        self.intercept_ = float(post.mean[0] - post.center @ self.coef_)
+
+    def _maximise(self, sums: Sums, noise: float) -> float:
+        shared = self.bias_prior_variance is None
+        e = maximise_evidence(sums, self.prior_, self.alpha, noise, shared=shared, max_iter=self.max_iter, tol=self.tol,
+                              fixed_noise=self.noise_variance is not None)  # fmt: skip
+        self.alpha_, self.n_iter_, self.trace_ = e.alpha, e.n_iter, e.trace
+        self.prior_ = isotropic(self.prior_, e.alpha, shared)
+        if not e.converged:
+            self._note("not_converged", f"the fixed point still moved after {e.n_iter} steps", "raise max_iter")
+        if self.noise_variance is None and e.noise * sums.total <= 2 * LEAST_NOISE * float((sums.F[:, -1] ** 2).sum()):
+            self._note("noise_at_floor", "the rows are fitted exactly; the noise stays at 1e-13 of the mean square of y",
+                       "give noise_variance, or use fewer features than rows")  # fmt: skip
+        return e.noise
+
+    def _ridge_noise(self, sums: Sums) -> float:
+        """RSS/(n - γ) of the ridge fit with λ = alpha; a share of the variance of y when the fit leaves nothing."""
+        p = posterior(sums, self.prior_, 1.0)
+        left = sums.total - (self.prior_.root.shape[1] - p.shrinkage + self.prior_.flat)
+        y2 = float((sums.F[:, -1] ** 2).sum() / sums.total)
+        if left > 1e-9 * sums.total and p.rss > LEAST_NOISE * y2 * sums.total > 0:
+            return p.rss / left
+        self._note("noise_not_estimable", "the ridge fit leaves no residual to estimate the noise from; used "
+                   "1e-6 of the mean square of y (1 when that is 0)", "give noise_variance")  # fmt: skip
+        return 1e-6 * y2 or 1.0
+
+    def _prior(self, d: int) -> Prior:
+        """Mean (1 + d,) and root (1 + d, k) of the prior over (intercept, slopes); a flat intercept has no column."""
+        p, flat = d + 1, self.bias_prior_variance in ("flat", float("inf"))
+        mean = self._sized(self.prior_mean, d, "prior_mean", np.zeros(p))
+        cov = self.prior_covariance
+        if cov is not None and self.hyperparameters == "evidence":
+            raise _wrong("prior_covariance", "evidence chooses an isotropic prior: leave prior_covariance out")
+        if cov is not None and len(cov) == p and self.bias_prior_variance is not None:
+            raise _wrong("bias_prior_variance", "prior_covariance already holds the intercept's variance")
+        bias = 1 / self.alpha if self.bias_prior_variance is None else self.bias_prior_variance
+        root = np.zeros((p, p))
+        root[1:, 1:] = np.eye(d) / np.sqrt(self.alpha)
+        if not flat:
+            root[0, 0] = np.sqrt(float(bias))
+        if cov is not None:
+            self._sized(cov[0] if len(cov) else np.zeros(0), d, "prior_covariance", mean)
+            root[p - len(cov) :, p - len(cov) :] = _root(cov)
+        if not self.fit_intercept:
+            root[0], mean[0] = 0.0, 0.0
+        return Prior(mean, root if self.fit_intercept and not flat else root[:, 1:].copy(), self.fit_intercept,
+                     bool(flat and self.fit_intercept))  # fmt: skip
+
+    def _sized(self, value: Vector | None, d: int, name: str, default: Vector) -> Vector:
+        """(1 + d,) from d or, with an intercept, 1 + d values."""
+        if value is None:
+            return default
+        if len(value) == d:
+            return np.concatenate([[0.0], value])
+        if self.fit_intercept and len(value) == d + 1:
+            return np.array(value, dtype=float)
+        more = f" or {d + 1}" if self.fit_intercept else ""
+        raise _wrong(name, f"X has {d} features, so it needs size {d}{more}, got {len(value)}")
+
+    def _predict(self, X: Matrix) -> Vector:
+        return (X - self.posterior_.center) @ self.coef_ + self.posterior_.mean[0]
+
+    def _roots(self, X: Matrix) -> Matrix:
+        """(n, k) B with B Bᵀ the covariance of the mean function at the rows."""
+        return self.posterior_.root[0] + (X - self.posterior_.center) @ self.posterior_.root[1:]
+
+    def _posterior(self, X: Matrix) -> Distribution:
+        h = (self._roots(X) ** 2).sum(axis=1)
+        return Normal(self._predict(X), np.sqrt(self.noise_variance_ + h), np.sqrt(h))
+
+    def _joint_posterior(self, X: Matrix) -> Distribution:
+        B = self._roots(X)
+        return MultivariateNormal(self._predict(X)[None], (B @ B.T + self.noise_variance_ * np.eye(len(X)))[None])
+
+    def _coefficient_root(self) -> Matrix:
+        """(1 + d, k) root of the covariance of (intercept, slopes)."""
+        B = self.posterior_.root
+        return np.vstack([B[0] - self.posterior_.center @ B[1:], B[1:]])
+
+    def _parameter_posterior(self) -> dict[str, Distribution]:
+        B = self._coefficient_root()
+        out: dict[str, Distribution] = {"coefficients": MultivariateNormal(self.coef_[None], (B[1:] @ B[1:].T)[None])}
+        if self.fit_intercept:
+            out["intercept"] = Normal(np.array([self.intercept_]), np.sqrt((B[:1] ** 2).sum(axis=1)))
+        return out
+
+    def _sample(self, n: int, rng: np.random.Generator) -> tuple[Matrix, Any]:
+        B = self._coefficient_root()
+        draws = np.concatenate([[self.intercept_], self.coef_]) + rng.standard_normal((n, B.shape[1])) @ B.T
+        return np.ascontiguousarray(draws[:, 1:]), np.ascontiguousarray(draws[:, 0])
+
+    def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
+        return bayesian_inference.diagnose(self, X, y, s)
+
+    def cost(self, n: int, d: int, k: int = 1) -> Cost:
+        """2 n d² for the sums, 30 d³ per posterior."""
+        steps = 30 if self.hyperparameters == "evidence" else 2
+        return Cost(flops=2.0 * n * d * d + 30.0 * steps * d**3, memory_bytes=80.0 * d * d + 1e6)
+
+
+def _moments(X: Matrix, y: Vector, s: Vector) -> Moments:
+    return Moments.of(np.column_stack([X, y]), None if (s == 1.0).all() else s)
+
+
+def _wrong(name: str, text: str) -> InvalidParameter:
+    return InvalidParameter(f"{name}: {text}", [Issue(f"/params/{name}", "value_error", text)])
+
+
+def _root(cov: Matrix) -> Matrix:
+    """B with B Bᵀ = cov, which must be symmetric and positive semi-definite."""
+    if cov.shape[0] != cov.shape[1] or np.abs(cov - cov.T).max() > 1e-9 * np.abs(cov).max():
+        raise _wrong("prior_covariance", "expected a symmetric matrix")
+    values, V = eigh(0.5 * (cov + cov.T), check_finite=False)
+    if values[0] < -1e-10 * max(abs(values[-1]), abs(values[0])):
+        raise _wrong("prior_covariance", f"expected no negative eigenvalue, the least is {values[0]:.3g}")
+    return np.asarray(V * np.sqrt(np.maximum(values, 0.0)))

@@ -1,0 +1,219 @@
+"""Ordinary and weighted least squares."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.base import Cost, Regressor
+from ml_core.capabilities import HasPosterior, MultiOutput, Weighted
+from ml_core.certificates import Diagnostics
+from ml_core.distributions.student import StudentT
+from ml_core.linear import linear_inference
+from ml_core.linear.exact_powers import find_powers
+from ml_core.params import MaxIter, Seed, Tol
+from ml_core.registry import algorithm
+from ml_core.solvers.base import Solution
+from ml_core.solvers.gradient_descent import Quadratic, gradient_descent, newton, sgd
+from ml_core.solvers.linear_model import LinearFit, solve_orthogonal
+from ml_core.solvers.normal_equations import solve_normal
+
+PRECISE_ENTRIES = 4096
+ILL_CONDITIONED = 1e8
+ITERATIVE = ("gradient_descent", "sgd", "newton")
+
+
+@algorithm("linear_regression")
+class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
+    """Least squares: the coefficients with the smallest sum of squared residuals.
+
+    min over w, b of  Σᵢ sᵢ (yᵢ - xᵢᵀw - b)²; O(n d²). With X~ = [1, X]: w~ = X~⁺y, unique when X~ has full column rank,
+    else the solution of least norm, and the notice `rank_deficient` names the columns that are combinations of others.
+    σ² = RSS/(n - rank), Cov(w~) = σ²(X~ᵀX~)⁺, hat matrix H = X~X~⁺. The predictive distribution of a row is Student's
+    t with n - rank degrees of freedom (the classical prediction interval); its scale is infinite where the row lies
+    outside the span of the training rows.
+
+    The `auto` solver takes a centred Gram matrix and Cholesky for large, well-conditioned problems, and otherwise a
+    pivoted QR refined with double-double residuals, which gives every digit the data determine. `exact_powers`: a
+    client that sends x, x², …, x¹⁰ as doubles has rounded each power, and on ill-conditioned polynomials that rounding
+    alone destroys half the digits. Columns that are whole powers of another column to within rounding are therefore
+    formed again in double-double (a change below the rounding of what was sent); the diagnostics list them. Powers that
+    are exact doubles are unaffected.
+
+    Weights are of two kinds: `frequency`, where weight 3 means the row was seen three times and n = Σ s, and
+    `precision`, where Var(yᵢ) = σ²/sᵢ and n counts rows. The coefficients agree, the standard errors differ.
+
+    References
+    ----------
+    Björck (1996), Numerical Methods for Least Squares Problems, SIAM.
+    Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, section 3.2.
+    Belsley, Kuh, Welsch (1980), Regression Diagnostics, Wiley.
+    """
+
+    complexity = "O(n d²)"
+    tags = ("parametric", "discriminative", "linear", "closed_form")
+
+    coef_: Annotated[Vector, "(d,) or (q, d) slopes, target units per feature unit"]
+    intercept_: Annotated[Any, "number or (q,), value at X = 0"]
+    center_: Annotated[Vector, "(d,) the point around which predictions are computed"]
+    offset_: Annotated[Vector, "(q,) prediction at center_"]
+    weights_: Annotated[Matrix, "(d, q) slopes, contiguous for prediction"]
+    root_: Annotated[Matrix, "(1 + d, r): variance of the mean at x over σ² is |(1, x - center_) root_|²"]
+    rows_: Annotated[Matrix, "(1 + d, r) orthonormal basis of estimable directions, scaled; empty at full rank"]
+    scale_: Annotated[Vector, "(d,) column scales of rows_"]
+    variances_: Annotated[Vector, "(1 + d,) variances of intercept and slopes over σ², NaN where not estimable"]
+    rank_: Annotated[int, "rank of [1, X]"]
+    n_: Annotated[float, "observations: rows, or the sum of frequency weights"]
+    df_: Annotated[float, "residual degrees of freedom, n - rank"]
+    rss_: Annotated[Vector, "(q,) weighted residual sum of squares"]
+    sigma2_: Annotated[Vector, "(q,) unbiased noise variance, NaN without degrees of freedom"]
+    aliased_: Annotated[list[int], "columns that are combinations of other columns"]
+    powers_: Annotated[list[list[int]], "[column, base, exponent] of columns taken as exact powers"]
+    solver_: Annotated[str, "solver that gave the answer"]
+    n_iter_: Annotated[int, "refinements, or iterations of the slowest output"]
+    solutions_: Annotated[list[Solution], "one per output: iterations and trace"]
+
+    def __init__(
+        self,
+        *,
+        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        solver: Annotated[
+            Literal["auto", "svd", "qr", "normal_equations", "gradient_descent", "sgd", "newton"],
+            Field(description="How to minimise; auto chooses between normal_equations and qr by size and condition."),
+        ] = "auto",
+        rcond: Annotated[
+            float | None,
+            Field(gt=0, lt=1, description="Relative cut-off of the rank (qr, svd); by default what rounding can fake."),
+        ] = None,
+        min_norm: Annotated[
+            Literal["augmented", "centered"],
+            Field(description="Of many solutions take the least |(b, w)| (augmented) or the least |w| (centered)."),
+        ] = "augmented",
+        weight_kind: Annotated[
+            Literal["frequency", "precision"],
+            Field(description="Weights repeat rows (n = sum) or state precisions of the noise (n = rows)."),
+        ] = "frequency",
+        exact_powers: Annotated[
+            bool, Field(description="Undo the rounding of columns that are whole powers of another column (qr, svd).")
+        ] = True,
+        step: Annotated[
+            float | None, Field(gt=0, description="Step of gradient_descent, first step of sgd; a safe one by default.")
+        ] = None,
+        max_iter: MaxIter = 1000,
+        tol: Annotated[Tol, Field(description="Gradient norm relative to that at 0 where iterations stop.")] = 1e-10,
+        random_state: Seed = 0,
+    ) -> None:
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.rcond = rcond
+        self.min_norm = min_norm
+        self.weight_kind = weight_kind
+        self.exact_powers = exact_powers
+        self.step = step
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _fit(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:
+        Y = y if y.ndim == 2 else y[:, None]
+        self.powers_ = []
+        fit = self._solve(X, Y, s)
+        self.weights_, self.center_, self.offset_ = fit.coef, fit.center, fit.offset
+        self.root_, self.rows_, self.scale_, self.variances_ = fit.root, fit.rows, fit.scale, fit.variances
+        self.rank_, self.rss_, self.aliased_, self.solver_ = fit.rank, fit.rss, fit.aliased, fit.solver
+        self.coef_ = fit.coef[:, 0].copy() if y.ndim == 1 else np.ascontiguousarray(fit.coef.T)
+        self.intercept_ = float(fit.intercept[0]) if y.ndim == 1 else fit.intercept
+        self.n_ = float(s.sum()) if self.weight_kind == "frequency" else float(len(X))
+        self.df_ = self.n_ - self.rank_
+        self.sigma2_ = fit.rss / self.df_ if self.df_ > 0 else np.full(len(fit.rss), np.nan)
+        if self.solver in ITERATIVE:
+            self._iterate(X, Y, s)
+        else:
+            self.solutions_ = [Solution(fit.coef[:, 0], fit.n_iter, fit.converged, "direct", fit.trace)]
+        self.n_iter_ = max(a.n_iter for a in self.solutions_)
+        self._remark(X, fit)
+
+    def _solve(self, X: Matrix, Y: Matrix, s: Vector) -> LinearFit:
+        """The fit by a direct method; for iterative solvers it gives the geometry that inference needs."""
+        n, p = X.shape[0], X.shape[1] + self.fit_intercept
+        large = self.solver == "auto" and n * p > PRECISE_ENTRIES and n > p and self.rcond is None
+        if large or self.solver == "normal_equations":
+            plain = None if (s == 1.0).all() else s
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                fit = solve_normal(X, Y, plain, intercept=self.fit_intercept)
+            if fit is not None:
+                return fit
+            if not large:
+                self._note("normal_equations_unsafe", "squaring the condition number would lose the answer; used qr",
+                           "choose solver auto, qr or svd")  # fmt: skip
+        if self.exact_powers:
+            self.powers_ = [[q.column, q.base, q.exponent] for q in find_powers(X)]
+        return solve_orthogonal(
+            X, Y, s, intercept=self.fit_intercept, method="svd" if self.solver == "svd" else "qr", rcond=self.rcond,
+            min_norm=self.min_norm, powers=tuple((j, i, k) for j, i, k in self.powers_),
+        )  # fmt: skip
+
+    def _iterate(self, X: Matrix, Y: Matrix, s: Vector) -> None:
+        """Replace the answer by that of the iterative solver."""
+        M = np.hstack([np.ones((len(X), 1)), X]) if self.fit_intercept else X
+        problems = [Quadratic.of(M, np.ascontiguousarray(t), s) for t in Y.T]
+        self.solutions_ = [self._minimise(p) for p in problems]
+        W = np.stack([a.w for a in self.solutions_], axis=1)
+        b = W[0].copy() if self.fit_intercept else np.zeros(Y.shape[1])
+        self.weights_ = np.ascontiguousarray(W[int(self.fit_intercept) :])
+        self.offset_ = b + self.center_ @ self.weights_
+        single = np.ndim(self.intercept_) == 0
+        self.coef_ = self.weights_[:, 0].copy() if single else np.ascontiguousarray(self.weights_.T)
+        self.intercept_ = float(b[0]) if single else b
+        self.rss_ = s @ (Y - M @ W) ** 2
+        self.sigma2_ = self.rss_ / self.df_ if self.df_ > 0 else np.full(len(self.rss_), np.nan)
+        self.solver_ = self.solver
+
+    def _minimise(self, problem: Quadratic) -> Solution:
+        if self.solver == "newton":
+            return newton(problem, max_iter=self.max_iter, tol=self.tol)
+        if self.solver == "gradient_descent":
+            return gradient_descent(problem, step=self.step, max_iter=self.max_iter, tol=self.tol)
+        return sgd(problem, step=self.step, max_iter=self.max_iter, tol=self.tol, seed=self.random_state)
+
+    def _remark(self, X: Matrix, fit: LinearFit) -> None:
+        # fmt: off
+        p = X.shape[1] + self.fit_intercept
+        if fit.rank < p:
+            names = ", ".join(map(str, fit.aliased[:20]))
+            self._note("rank_deficient", f"rank {fit.rank} of {p} columns (with the intercept's); columns {names} are "
+                       f"combinations of others ({len(fit.aliased)} in all); the solution of least norm was taken",
+                       "drop redundant columns, or add a penalty; predictions in estimable directions are unaffected")
+        elif (bound := linear_inference.condition_bound(X, self)) > ILL_CONDITIONED:
+            self._note("ill_conditioned", f"the condition number of [1, X] is near {bound:.1e}",
+                       "centre and scale the columns, or use an orthogonal basis, to interpret the coefficients")
+        if self.df_ <= 0:
+            self._note("no_degrees_of_freedom", f"{self.n_:g} observations leave none after {self.rank_} parameters",
+                       "standard errors and intervals need more rows")
+        for a in self.solutions_:
+            if not a.converged:
+                self._note("not_converged", f"{self.solver_} stopped after {a.n_iter} iterations: {a.reason}",
+                           "standardise the columns, use a smaller step or more iterations, or a direct solver")
+        # fmt: on
+
+    def _predict(self, X: Matrix) -> Vector | Matrix:
+        out = (X - self.center_) @ self.weights_ + self.offset_
+        return out[:, 0] if np.ndim(self.intercept_) == 0 else out
+
+    def _posterior(self, X: Matrix) -> StudentT:
+        h = linear_inference.mean_variance(self, X)
+        mean = self._predict(X)
+        sigma = np.sqrt(self.sigma2_[0] if mean.ndim == 1 else self.sigma2_)
+        at = h if mean.ndim == 1 else h[:, None]
+        return StudentT(mean, sigma * np.sqrt(1 + at), np.full(mean.shape, max(self.df_, 0.0)), sigma * np.sqrt(at))
+
+    def _diagnose(self, X: Matrix, y: Vector | Matrix, s: Vector) -> Diagnostics:
+        return linear_inference.diagnose(self, X, y if y.ndim == 2 else y[:, None], s)
+
+    def cost(self, n: int, d: int, k: int = 1) -> Cost:
+        """2 n d² for the Gram matrix, 40 n d more for double-double residuals of the small problems."""
+        flops = 2.0 * n * d * (d + k) + 120.0 * min(n * d, PRECISE_ENTRIES)
+        return Cost(flops=flops, memory_bytes=8.0 * (d * d + 4 * min(n * d, 1 << 20)))

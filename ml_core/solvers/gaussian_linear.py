@@ -1,0 +1,174 @@
+"""The Gaussian linear model in closed form, from centred moments: posterior, log evidence, evidence maximisation.
+
+y = Φw~ + e with Φ = [1, X], e ~ N(0, σ²), w~ = (b, w) ~ N(m₀, S₀). In the coordinates u = (b + x̄ᵀw, w) the columns are
+orthogonal to the constant, so ΦᵀΦ = FᵀF comes from the scatter about the mean and an offset of the data costs nothing.
+With S₀ = L Lᵀ the posterior is that of white coefficients a ~ N(0, I), w~ = m₀ + L a:
+
+    I + LᵀFᵀF L/σ² = RᵀR,   a = R⁻¹R⁻ᵀ LᵀΦᵀ(y - Φm₀)/σ²,   S_N = (L R⁻¹)(L R⁻¹)ᵀ,
+
+R being the triangle of the stacked [F L/σ; I]: never worse conditioned than the data and defined for singular S₀.
+
+References
+----------
+Bishop (2006), Pattern Recognition and Machine Learning, sections 3.3–3.5. MacKay (1992), Bayesian interpolation,
+Neural Computation 4(3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh, qr, solve_triangular
+
+from ml_core import progress
+from ml_core.arrays import Matrix, Vector
+from ml_core.bundle import portable
+from ml_core.statistics import Moments
+
+EPS = float(np.finfo(float).eps)
+LEAST_NOISE = 1e-13
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+@portable
+@dataclass(frozen=True)
+class Prior:
+    """N(mean, root rootᵀ) over (b, w) (1 + d,); b = 0 without intercept, and `flat` leaves it without prior."""
+
+    mean: Vector
+    root: Matrix
+    intercept: bool
+    flat: bool
+
+
+@portable
+@dataclass(frozen=True)
+class Posterior:
+    """Of u = (b + centerᵀw, w), (1 + d,): mean, and covariance root rootᵀ; b is 0 without intercept.
+
+    `shrinkage` = tr(S₀⁻¹S_N) counts the directions that the prior decides, `rss` = ‖y - Φw~_N‖², `distance` is
+    (w~_N - m₀)ᵀS₀⁻¹(w~_N - m₀), `log_evidence` is log N(y | Φm₀, σ²I + ΦS₀Φᵀ), with density 1 for a flat b.
+    """
+
+    mean: Vector
+    root: Matrix
+    center: Vector
+    noise: float
+    rss: float
+    shrinkage: float
+    distance: float
+    log_evidence: float
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Factored sums: Σs, means of X and y, F (k, d + 1) with FᵀF the scatter of [X, y], about 0 without intercept."""
+
+    total: float
+    center: Vector
+    y_mean: float
+    F: Matrix
+
+    @classmethod
+    def of(cls, moments: Moments, intercept: bool) -> Sums:
+        """From the moments of [X, y]; scaled to a unit diagonal before the eigenvalues are taken, O(d³).
+
+        Eigenvalues that rounding of the sums can fake are 0, so a noise below 1e-13 of the mean square of y is not seen.
+        """
+        mean, scatter = moments.mean, moments.scatter
+        if not intercept:
+            scatter = scatter + moments.total * np.outer(mean, mean)
+            mean = np.zeros_like(mean)
+        size = np.sqrt(np.maximum(np.diag(scatter), 0.0))
+        size[size == 0] = 1.0
+        values, V = eigh(scatter / size / size[:, None], check_finite=False)
+        values[values < 4 * len(values) * EPS * values[-1]] = 0.0
+        F = np.sqrt(values)[:, None] * V.T * size
+        return cls(moments.total, mean[:-1], float(mean[-1]), F)
+
+
+def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
+    """The posterior for a known noise variance σ², O(d³)."""
+    d, sd = len(sums.center), np.sqrt(noise)
+    turn = sums.center if prior.intercept else np.zeros(d)
+    L = prior.root.copy()
+    m0 = prior.mean.copy()
+    L[0] += turn @ L[1:]
+    m0[0] = sums.y_mean if prior.flat else m0[0] + turn @ m0[1:]
+    L[0] *= not prior.flat
+    count = np.sqrt(sums.total) if prior.intercept else 0.0
+    E = np.vstack([count * L[:1], sums.F[:, :d] @ L[1:]]) / sd
+    miss = np.concatenate([[count * (sums.y_mean - m0[0])], sums.F[:, d] - sums.F[:, :d] @ m0[1:]]) / sd
+    k = L.shape[1]
+    R = qr(np.vstack([E, np.eye(k)]), mode="r", check_finite=False)[0][:k]
+    a = solve_triangular(R, solve_triangular(R, E.T @ miss, trans=1, check_finite=False), check_finite=False)
+    inverse = solve_triangular(R, np.eye(k), check_finite=False)
+    rss = float(((miss - E @ a) ** 2).sum()) * noise
+    root = L @ inverse
+    n = sums.total - prior.flat
+    logs = -0.5 * (n * (LOG_2PI + np.log(noise)) + rss / noise + a @ a) - np.log(np.abs(np.diag(R))).sum()
+    if prior.flat:
+        logs -= 0.5 * np.log(sums.total)
+        root = np.hstack([np.eye(d + 1)[:, :1] * np.sqrt(noise / sums.total), root])
+    return Posterior(m0 + L @ a, root, sums.center, noise, rss, float((inverse**2).sum()), float(a @ a), float(logs))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where evidence maximisation ended: α, σ², the posterior there, iterations, trace of the log evidence."""
+
+    alpha: float
+    noise: float
+    posterior: Posterior
+    n_iter: int
+    converged: bool
+    trace: list[float]
+
+
+def isotropic(prior: Prior, alpha: float, shared: bool) -> Prior:
+    """The prior with covariance I/α of w, and of b too when it shares α."""
+    root = prior.root.copy()
+    d = len(root) - 1
+    root[1:, -d:] = np.eye(d) / np.sqrt(alpha)
+    if shared and prior.intercept:
+        root[0, 0] = 1 / np.sqrt(alpha)
+    return Prior(prior.mean, root, prior.intercept, prior.flat)
+
+
+def gradient(post: Posterior, prior: Prior, alpha: float, n: float, shared: bool) -> tuple[float, float, float, float]:
+    """(γ, ‖w - w₀‖²) of the coefficients that share α, then (n - γ_all, rss): both ratios are MacKay's updates.
+
+    ∂ log evidence/∂ log α = ½(γ - α‖w - w₀‖²) and ∂/∂ log σ² = ½(rss/σ² - (n - γ_all)).
+    """
+    w, B = post.mean[1:], post.root[1:]
+    count, spread, square = float(len(w)), float((B * B).sum()), float(((w - prior.mean[1:]) ** 2).sum())
+    if shared and prior.intercept:
+        count += 1
+        spread += float(((post.root[0] - post.center @ B) ** 2).sum())
+        square += float((post.mean[0] - post.center @ w - prior.mean[0]) ** 2)
+    used = prior.root.shape[1] - post.shrinkage + prior.flat
+    return max(count - alpha * spread, 0.0), square, n - used, post.rss
+
+
+def maximise_evidence(
+    sums: Sums, prior: Prior, alpha: float, noise: float, *, shared: bool, fixed_noise: bool, max_iter: int, tol: float
+) -> Evidence:
+    """Fixed point α = γ/‖w - w₀‖², σ² = rss/(n - γ); until both change by less than `tol`, relatively. O(d³) a step."""
+    y2 = max(float((sums.F[:, -1] ** 2).sum() / sums.total), np.finfo(float).tiny)
+    least, most = LEAST_NOISE * y2, 1e12 * max(alpha, float(sums.total / y2))
+    trace: list[float] = []
+    post = posterior(sums, isotropic(prior, alpha, shared), noise)
+    for i in range(1, max_iter + 1):
+        at = isotropic(prior, alpha, shared)
+        gamma, square, left, rss = gradient(post, at, alpha, sums.total, shared)
+        new_alpha = min(gamma / square, most) if square > 0 and gamma > 0 else most
+        new_noise = noise if fixed_noise else max(rss / left, least) if left > 0 else least
+        moved = max(abs(np.log(new_alpha / alpha)), abs(np.log(new_noise / noise)))
+        alpha, noise = new_alpha, new_noise
+        post = posterior(sums, isotropic(prior, alpha, shared), noise)
+        trace.append(post.log_evidence)
+        progress.tick(i, max_iter, objective=-post.log_evidence)
+        if moved <= tol:
+            return Evidence(alpha, noise, post, i, True, trace)
+    return Evidence(alpha, noise, post, max_iter, False, trace)

@@ -1,0 +1,144 @@
+"""From a solved least-squares system to a linear model in the user's units, with what inference needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from scipy.linalg import qr
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.numerics.compensated import residual
+from ml_core.solvers.least_squares import Design, Factor, Powers, design, factorise, refine
+
+MinNorm = Literal["augmented", "centered"]
+REFINED_VARIANCES = 2e6
+ESTIMABLE = 1e-8
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """f(x) = offset + (x - center)ᵀcoef = intercept + xᵀcoef, one column per output.
+
+    `root` (1 + d, r): Var f(x)/σ² = ‖(1, x - center) root‖²; its first row is 0 without intercept. `variances` (1 + d,)
+    are those of the intercept and the coefficients over σ², NaN where not estimable. `rows` (1 + d, r) is an
+    orthonormal basis of the estimable directions of (1, (x - center)/scale), empty when all are.
+    """
+
+    coef: Matrix
+    intercept: Vector
+    center: Vector
+    offset: Vector
+    scale: Vector
+    root: Matrix
+    variances: Vector
+    rank: int
+    rss: Vector
+    solver: str
+    rows: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    aliased: list[int] = field(default_factory=list)
+    n_iter: int = 1
+    converged: bool = True
+    trace: list[float] = field(default_factory=list)
+
+
+def solve_orthogonal(
+    X: Matrix, Y: Matrix, s: Vector, *, intercept: bool, method: Literal["qr", "svd"] = "qr",
+    rcond: float | None = None, min_norm: MinNorm = "augmented", powers: Powers = (),
+) -> LinearFit:  # fmt: skip
+    """Refined least squares; of many solutions that of least ‖(b, w)‖ ("augmented") or of least ‖w‖ ("centered")."""
+    D = design(X, Y, s, intercept=intercept, powers=powers)
+    F = factorise(D, method=method, rcond=rcond)
+    p = len(D.hi)
+    x = refine(D, F, (D.target, D.target_lo), np.zeros((p, Y.shape[1])))
+    first = int(intercept)
+    w = (x.hi[first:] + x.lo[first:]) * (D.target_scale / D.scale[:, None])
+    offset = D.target_shift + (x.hi[0] * D.target_scale if intercept else 0.0)
+    b = _intercept(D, x.hi, x.lo) if intercept else np.zeros(Y.shape[1])
+    rows = np.empty((0, 0))
+    if F.K.shape[1] < p:
+        w, b = _least_norm(D, F, w, b, offset, min_norm)
+        rows = _padded(_orthonormal(F.rows), intercept)
+    variances = _variances(D, F, rows)
+    root = _padded(F.K / np.concatenate([np.ones(first), D.scale])[:, None], intercept)
+    return LinearFit(
+        coef=np.ascontiguousarray(w), intercept=b, center=D.shift, offset=offset, scale=D.scale, root=root,
+        variances=variances, rank=F.K.shape[1], rss=(x.r**2 @ s) * D.target_scale**2, solver=method, rows=rows,
+        aliased=_aliased(F, variances, first), n_iter=x.n_iter, converged=x.converged, trace=x.trace,
+    )  # fmt: skip
+
+
+def _padded(A: Matrix, intercept: bool) -> Matrix:
+    return np.ascontiguousarray(A if intercept else np.vstack([np.zeros((1, A.shape[1])), A]))
+
+
+def _orthonormal(A: Matrix) -> Matrix:
+    """Orthonormal basis of the columns of A, whose rank is full."""
+    size = np.sqrt((A * A).sum(axis=0))
+    return np.asarray(qr(A / np.where(size > 0, size, 1.0), mode="economic", check_finite=False)[0])
+
+
+def _intercept(D: Design, hi: Matrix, lo: Matrix) -> Vector:
+    """Target shift + b' - Σ (shift/scale)ⱼ zⱼ in double-double: it cancels when the data lie far from the origin."""
+    c = np.ascontiguousarray(np.concatenate([[-1.0], D.shift / D.scale])[:, None])
+    t = np.ascontiguousarray((D.target_shift / D.target_scale)[:, None])
+    out = residual(c, np.zeros_like(c), hi, lo, t, np.zeros_like(t), np.zeros_like(t))
+    return np.asarray(out[:, 0] * D.target_scale)
+
+
+def _least_norm(
+    D: Design, F: Factor, w: Matrix, b: Vector, offset: Vector, min_norm: MinNorm
+) -> tuple[Matrix, Vector]:
+    """Project a solution on the row space of [1, X] (augmented) or of the centred X; fitted values do not change."""
+    if not D.intercept:
+        Q = _orthonormal(D.scale[:, None] * F.rows)
+        return Q @ (Q.T @ w), b
+    B = np.vstack([F.rows[:1], D.scale[:, None] * F.rows[1:]])
+    if min_norm == "augmented":
+        B[1:] += D.shift[:, None] * B[:1]
+        Q = _orthonormal(B)
+        w = Q[1:] @ (Q.T @ np.vstack([b, w]))
+    else:
+        rest = np.abs(B[1:]).max(axis=0, initial=0.0) > 0
+        rest &= F.rows[0] != 1.0
+        Q = _orthonormal(B[1:, rest])
+        w = Q @ (Q.T @ w)
+    return w, offset - D.shift @ w
+
+
+def _variances(D: Design, F: Factor, rows: Matrix) -> Vector:
+    """Variances over σ² of intercept and coefficients; refined like the solution when the design is small."""
+    p, n = D.hi.shape
+    first = int(D.intercept)
+    T = np.diag(np.concatenate([np.ones(first), 1.0 / D.scale]))
+    if first:
+        T[1:, 0] = -D.shift / D.scale
+    if len(rows):
+        v = ((F.K.T @ T) ** 2).sum(axis=0)
+        inside = _orthonormal(F.rows)
+        outside = T - inside @ (inside.T @ T)
+        v[(outside**2).sum(axis=0) > ESTIMABLE**2 * (T**2).sum(axis=0)] = np.nan
+    elif n * p * p <= REFINED_VARIANCES and _condition(F.K) > 1e3:
+        size = np.abs(T).max(axis=0)
+        none = np.zeros((p, n))
+        r = refine(D, F, (none, none), -T / size).r
+        v = (r * r) @ D.s * size**2
+    else:
+        v = ((F.K.T @ T) ** 2).sum(axis=0)
+    return v if first else np.concatenate([[np.nan], v])
+
+
+def _condition(K: Matrix) -> float:
+    """A cheap size of A⁺ for columns of size about 1 per row, so about the condition number over √n."""
+    return float(np.sqrt((K * K).sum()) / max(np.sqrt((K * K).sum(axis=0).min(initial=np.inf)), np.finfo(float).tiny))
+
+
+def _aliased(F: Factor, variances: Vector, first: int) -> list[int]:
+    """Features that are combinations of those the pivots kept; after an SVD, which keeps none, all involved."""
+    p, r = F.K.shape
+    if r == p:
+        return []
+    if len(F.kept) == p:
+        return [int(j) for j in np.flatnonzero(np.isnan(variances[1:]))]
+    return [int(j) - first for j in np.setdiff1d(np.arange(p), F.kept) if j >= first]

@@ -1,0 +1,15 @@
+"""Rows of the linear family."""
+
+from sklearn.linear_model import BayesianRidge, LinearRegression
+
+from tests.rows import Row, data
+
+BAYES = {"hyperparameters": "evidence", "fit_intercept": False}
+PLAIN = LinearRegression(tol=1e-14)
+PEER = BayesianRidge(alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-12, max_iter=1000, fit_intercept=False)
+
+ROWS = [
+    Row("linear_regression", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12),
+    Row("bayesian_linear_regression", BAYES, data.regression, PEER, ("coef_", "predict"), 1e-7,
+        sklearn_params={"hyperparameters": "given"}),  # its wide noiseless data drive the evidence's noise to the floor
+]  # fmt: skip
