@@ -175,10 +175,11 @@ class TableEncoder:
             )
             table[f.name] = Column("category" if text else "number", values)
         if not issues:
-            keep = np.ones(len(rows), dtype=bool)
             for f in self.features:
-                self._block(f, table[f.name], keep, issues)
-            issues += [_null(int(i), self.features[0], "error") for i in np.flatnonzero(~keep)[:MAX_ISSUES]]
+                empty = np.flatnonzero(table[f.name].missing) if f.fill is None else []
+                issues += [_null(int(i), f, self.missing) for i in empty]
+                if f.type in LEVELLED:
+                    self._codes(f, table[f.name].values, table[f.name].missing, issues)
         if issues:
             raise InvalidData(f"{issues[0].pointer}: {issues[0].detail}", issues[:MAX_ISSUES])
         return self.matrix(table)[0]

@@ -27,7 +27,7 @@ answers = Table(
     Column("key", String(300), primary_key=True),
     Column("digest", String(64), nullable=False),
     Column("resource", String(40), nullable=False),
-    Column("answer", JSON, nullable=True),
+    Column("answer", JSON(none_as_null=True), nullable=True),
     Column("created", Double, nullable=False),
 )
 TAKE_OVER_SECONDS = 60.0
