@@ -1,0 +1,225 @@
+"""K-means clustering."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.base import Clusterer, Cost, Transformer
+from ml_core.capabilities import Weighted
+from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.errors import InvalidData, InvalidParameter, Issue
+from ml_core.params import MaxIter, RealMatrix, Seed
+from ml_core.registry import algorithm
+from ml_core.solvers import k_means_search
+from ml_core.solvers.centres import nearest, squared_distances
+from ml_core.solvers.lloyd import Lloyd, lloyd
+from ml_core.solvers.spectrum import weighted_mean
+from ml_core.validation import check_query, check_weights
+
+EPS = float(np.finfo(float).eps)
+MOST_EXHAUSTIVE = 12
+
+
+@algorithm("k_means")
+class KMeans(Weighted, Clusterer, Transformer):
+    """Groups around means.
+
+    min over centres c and labels z of J = Σᵢ sᵢ ‖xᵢ - c_{zᵢ}‖². Means and nearest means alternate (Lloyd): J never
+    rises and the end is a local optimum, so the best of `n_init` starts is kept and every J is returned. A tied row
+    stays; an empty cluster receives the row farthest from its centre. Clusters are numbered in the lexicographic order
+    of their centres (given centres keep their order). J is least, 0, at k = n, so it cannot choose k by itself.
+    O(n k d) an iteration. Same optimum as hard EM of a mixture with unit covariances and equal weights.
+
+    References
+    ----------
+    Lloyd (1982), Least squares quantization in PCM, IEEE Transactions on Information Theory 28(2).
+    Arthur, Vassilvitskii (2007), k-means++: the advantages of careful seeding, SODA.
+    Hamerly (2010), Making k-means even faster, SDM.
+    """
+
+    task = "clustering"  # type: ignore[assignment]
+    complexity = "O(n k d) per iteration and start"
+    tags = ("non_parametric", "unsupervised")
+
+    cluster_centers_: Annotated[Matrix, "(k, d) means of the clusters"]
+    inertia_: Annotated[float, "J, squared units of the columns times weight"]
+    n_iter_: Annotated[int, "iterations of the best start"]
+    inertias_: Annotated[Vector, "(n_init,) J of every start"]
+    iterations_: Annotated[Codes, "(n_init,) iterations of every start"]
+    objective_trace_: Annotated[Vector, "J after each iteration of the best start, from its initial centres on"]
+    relocated_: Annotated[int, "rows moved into empty clusters in the best start"]
+    inertia_curve_: Annotated[Vector, "(curve,) best J with 1, 2, … clusters; empty unless asked for"]
+
+    def __init__(
+        self,
+        *,
+        n_clusters: Annotated[int, Field(ge=1, description="Number of clusters k.")] = 8,
+        init: Annotated[
+            Literal["kmeans++", "forgy", "random_partition"] | RealMatrix,
+            Field(description="D²-weighted draws, k distinct rows, means of random parts, or k given centres."),
+        ] = "kmeans++",
+        n_init: Annotated[int, Field(ge=1, description="Starts; given centres and exhaustive search use one.")] = 10,
+        max_iter: MaxIter = 300,
+        tol: Annotated[
+            float, Field(ge=0, description="Stop when Σ‖Δc‖² ≤ tol · mean column variance; 0: when no row moves.")
+        ] = 0.0,
+        algorithm: Annotated[
+            Literal["lloyd", "exhaustive"], Field(description="Local search, or every partition of at most 12 rows.")
+        ] = "lloyd",
+        curve: Annotated[int, Field(ge=0, description="Also report the best J of 1 … curve clusters; 0: none.")] = 0,
+        random_state: Seed = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.algorithm = algorithm
+        self.curve = curve
+        self.random_state = random_state
+
+    def _fit(self, X: Matrix, s: Vector) -> None:
+        k = self._effective(X)
+        mean = weighted_mean(X, s)
+        A = X - mean
+        runs = self._runs(A, s, k, mean)
+        best = min(runs, key=lambda r: r.inertia)
+        given = not isinstance(self.init, str) and self.algorithm == "lloyd"
+        order = np.arange(len(best.centres)) if given else np.lexsort(best.centres.T[::-1])
+        self.cluster_centers_ = best.centres[order] + mean
+        self.labels_ = np.argsort(order)[best.labels]
+        self.n_features_out_ = len(order)
+        self.inertia_, self.n_iter_, self.relocated_ = best.inertia, best.n_iter, best.relocated
+        self.inertias_ = np.array([r.inertia for r in runs])
+        self.iterations_ = np.array([r.n_iter for r in runs])
+        self.objective_trace_ = np.array(best.trace)
+        self._remarks(best)
+        most = min(self.curve, len(X))
+        self.inertia_curve_ = np.array(k_means_search.curve(
+            A, s, most, n_init=self.n_init, seed=self.random_state, max_iter=self.max_iter))  # fmt: skip
+
+    def _effective(self, X: Matrix) -> int:
+        """The number of clusters, lowered to the number of distinct rows."""
+        n, k = len(X), self.n_clusters
+        if k > n:
+            raise InvalidData(f"n_clusters={k} needs at least as many rows, got n_samples={n}")
+        if self.algorithm == "exhaustive" and n > MOST_EXHAUSTIVE:
+            raise InvalidData(f"exhaustive search takes at most {MOST_EXHAUSTIVE} rows, got {n}; use lloyd")
+        if not isinstance(self.init, str) and np.shape(self.init) != (k, X.shape[1]):
+            text = f"init must hold n_clusters={k} centres of {X.shape[1]} columns, got shape {np.shape(self.init)}"
+            raise InvalidParameter(text, [Issue("/params/init", "shape", text)])
+        distinct = len(k_means_search.distinct_rows(X, np.arange(n), k))
+        if distinct < k:
+            self._note("fewer_distinct_rows", f"only {distinct} distinct rows for {k} clusters: {distinct} are used",
+                       f"set n_clusters to at most {distinct}")  # fmt: skip
+        return distinct
+
+    def _runs(self, A: Matrix, s: Vector, k: int, mean: Vector) -> list[Lloyd]:
+        if self.algorithm == "exhaustive":
+            return [k_means_search.exhaustive(A, s, k)]
+        if isinstance(self.init, str):
+            return k_means_search.restarts(
+                A, s, k, self.init,
+                n_init=self.n_init, seed=self.random_state, max_iter=self.max_iter, tol=self.tol,
+            )  # fmt: skip
+        centres = np.asarray(self.init, dtype=np.float64)
+        if k < len(centres):
+            centres = centres[np.sort(np.unique(nearest(A, centres - mean)[0]))][:k]
+            missing = k_means_search.distinct_rows(A + mean, np.arange(len(A)), k)[: k - len(centres)]
+            centres = np.vstack([centres, (A + mean)[missing]])
+        return [lloyd(A, s, centres - mean, max_iter=self.max_iter, tol=self.tol)]
+
+    def _remarks(self, best: Lloyd) -> None:
+        if not best.converged:
+            self._note("not_converged", f"rows still moved after {best.n_iter} iterations",
+                       "raise max_iter; the centres are not yet the means of their rows")  # fmt: skip
+        if best.relocated:
+            self._note("empty_cluster", f"{best.relocated} times the farthest row was moved into an empty cluster",
+                       "fewer clusters or other starting centres may fit the data better")  # fmt: skip
+
+    def _finish(self, X: Any) -> None:
+        own, self.labels_ = self.labels_, self.predict(X)
+        if len(own) == len(self.labels_):
+            self.labels_ = self._settled(np.asarray(X, dtype=np.float64), own, self.labels_)
+
+    def _settled(self, X: Matrix, own: Codes, labels: Codes) -> Codes:
+        """The fitted label of each row that is tied, up to rounding, between it and the nearest; else the nearest."""
+        moved = np.flatnonzero(own != labels)
+        if not len(moved):
+            return labels
+        D = np.sqrt(squared_distances(np.ascontiguousarray(X[moved]), self.cluster_centers_))
+        rows = np.arange(len(moved))
+        rounding = 8 * EPS * (np.abs(X[moved]).max(axis=1) + np.abs(self.cluster_centers_).max()) * np.sqrt(X.shape[1])
+        tied = D[rows, own[moved]] - D[rows, labels[moved]] <= rounding
+        out = labels.copy()
+        out[moved[tied]] = own[moved[tied]]
+        return out
+
+    def _decide(self, X: Matrix) -> Codes:
+        return nearest(X, self.cluster_centers_)[0]
+
+    def _transform(self, X: Matrix) -> Matrix:
+        return np.sqrt(squared_distances(X, self.cluster_centers_))
+
+    def _names(self, inputs: list[str]) -> list[str]:
+        return [f"cluster{i}" for i in range(self.n_features_out_)]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """-J of the rows of X (larger is better)."""
+        near = nearest(check_query(self, X), self.cluster_centers_)[1]
+        return -float(check_weights(sample_weight, len(near)) @ near)
+
+    def cost(self, n: int, d: int, k: int = 1) -> Cost:
+        """Of 30 iterations a start and the draws of the start."""
+        work = 3.0 * n * d * self.n_clusters * self.n_init
+        return Cost(flops=work * (30 + np.log(self.n_clusters + 1)), memory_bytes=8.0 * n * (d + 8))
+
+    def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
+        C, k = self.cluster_centers_, len(self.cluster_centers_)
+        labels, near = nearest(X, C)
+        if len(labels) == len(self.labels_):
+            labels = self._settled(X, self.labels_, labels)
+        own = ((X - C[labels]) ** 2).sum(axis=1)
+        weight = np.bincount(labels, weights=s, minlength=k).astype(np.float64)
+        means = np.stack([np.bincount(labels, weights=s * (x - x[0]), minlength=k) for x in X.T], axis=1)
+        means = means / np.maximum(weight, EPS)[:, None] + X[0]
+        J, scale = float(s @ own), float(np.abs(X).max() + np.abs(C).max())
+        total = float(s @ ((X - weighted_mean(X, s)) ** 2).sum(axis=1))
+        late = float((np.sqrt(own) - np.sqrt(near)).max())
+        fall = float(np.diff(self.objective_trace_, prepend=self.objective_trace_[0]).max())
+        size = 64 * EPS * scale * np.sqrt(X.shape[1])
+        slack = float(s.sum() * size**2 + 2 * np.sqrt(J * s.sum()) * size)
+        out = Diagnostics(summary={
+            "inertia": J, "clusters": k, "iterations": self.n_iter_, "relocated": self.relocated_,
+            "total_inertia": total, "explained_ratio": 1 - J / total if total > 0 else None,
+        })  # fmt: skip
+        out.certificates = [
+            Certificate("nearest_centre", late, size, "no row is nearer to another centre than to its own"),
+            Certificate("centre_is_mean", float(np.abs(means - C)[weight > 0].max()), size,
+                "each centre is the mean of its rows, in units of the columns"),
+            Certificate("inertia_gap", abs(J - self.inertia_), 1e-9 * J + slack,
+                "J is the sum of the squared distances to the centres, recomputed"),
+            Certificate("largest_rise", fall, 1e-12 * total, "J never rose from one iteration to the next"),
+        ]  # fmt: skip
+        return self._report(out, labels, own * s, weight)
+
+    def _report(self, out: Diagnostics, labels: Codes, parts: Vector, weight: Vector) -> Diagnostics:
+        k = len(weight)
+        size, share = np.bincount(labels, minlength=k), np.bincount(labels, weights=parts, minlength=k)
+        rows: list[list[Any]] = [
+            [c, int(size[c]), float(weight[c]), float(share[c]), float(np.sqrt(share[c] / max(weight[c], EPS)))]
+            for c in range(k)
+        ]
+        out.tables["clusters"] = Table(("cluster", "rows", "weight", "inertia", "root_mean_square_distance"), rows)
+        starts = zip(self.inertias_.tolist(), self.iterations_.tolist(), strict=True)
+        out.tables["starts"] = Table(("start", "inertia", "iterations"), [[i, *r] for i, r in enumerate(starts)])
+        out.traces["objective"] = self.objective_trace_
+        out.matrices["centres"] = self.cluster_centers_
+        if len(self.inertia_curve_):
+            x = np.arange(1, len(self.inertia_curve_) + 1)
+            out.curves["inertia_over_k"] = {"x": x, "y": self.inertia_curve_}
+        return out

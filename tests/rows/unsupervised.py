@@ -1,0 +1,16 @@
+"""Rows of k-means and principal components."""
+
+from sklearn.decomposition import PCA
+
+from tests.rows import Row, data
+
+ROWS = [
+    Row(
+        "k_means", {"n_clusters": 3}, data.blobs,
+        no_oracle="cluster numbers differ between libraries; tests/test_k_means.py compares up to their order",
+    ),
+    Row(
+        "principal_component_analysis", {"n_components": 3}, lambda: (data.regression()[0], None), oracle=PCA(3),
+        same=("mean_", "explained_variance_ratio_", "singular_values_"), tol=1e-12,
+    ),
+]  # fmt: skip
