@@ -175,6 +175,9 @@ def test_preamble_and_row_names():
     got = take("# made by hand\n# twice\na,b\n1,2\n")
     assert got.table.to_pydict() == {"a": [1], "b": [2]}
     assert got.source["skipped_lines"] == 2
+    assert take("sep=;\na;b\n1;2\n").table.to_pydict() == {"a": [1], "b": [2]}
+    assert refusal("v\n1,000\n2,000\n").issues[0].code == "ragged_row"
+    assert refusal("a,b\n1,2,3\n").issues[0].code == "ragged_row"
     assert take("#a,b\n1,2\n").table.column_names == ["#a", "b"]
     assert take('"x","y"\n"r1",1,2.5\n"r2",3,4.5\n').table.to_pydict() == {
         "row": ["r1", "r2"],
@@ -229,6 +232,17 @@ def test_category_rule():
 
 def test_padded_cells():
     assert take("x, y, s\n1, 2.5, a\n2, NA, b\n").table.to_pydict() == {"x": [1, 2], "y": [2.5, None], "s": ["a", "b"]}
+
+
+def test_signs():
+    got = take("x,y\n+1,+0.5\n-2,-1\n")
+    assert got.types == ("integer", "number")
+    assert got.table.to_pydict() == {"x": [1, -2], "y": [0.5, -1.0]}
+
+
+def test_rows_that_are_too_long():
+    wide = "x" * (9 << 20)
+    assert refusal(f"a,b\n{wide},{wide}\n").issues[0].code == "row_too_long"
 
 
 def test_stated_types():

@@ -20,7 +20,9 @@ from service.intake.canonical import content_hash
 from tests.intake import codes, refusal, take
 
 
-@pytest.mark.parametrize("content", [b"", b"\n \n", codecs.BOM_UTF8, gzip.compress(b""), b"a,b\n", b"[]", b'{"a": []}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n \n", codecs.BOM_UTF8, gzip.compress(b""), b"a,b\n", b"a,b", b"[]", b'{"a": []}']
+)
 def test_files_without_rows(content):
     assert refusal(content).issues[0].code in {"empty_file", "no_rows"}
 

@@ -146,6 +146,9 @@ def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
     if options.encoding is None and encoding == "cp1252":
         advice = "Set encoding if that is wrong."
         notes.append(warning("encoding", "The file is not UTF-8; it was read as cp1252.", advice))
+    if how.row_names:
+        text = "The header has one name less than the rows have fields; the first column is now 'row'."
+        notes.append(warning("row_names", text))
     if options.header is None and not how.header:
         text = "No header row was found; the columns are named column_1, column_2, …"
         notes.append(warning("no_header", text, "Set header=true if the first row holds names."))
@@ -167,6 +170,9 @@ def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: 
     except pa.ArrowInvalid as error:
         if bad:
             raise ragged(rejects(path, how) or [reject_of(row) for row in bad if row is not None]) from error
+        if "straddling" in str(error):
+            text = f"A row has more than {PARSE_BLOCK} bytes; the delimiter or a quote may be wrong."
+            raise refuse("/file", "row_too_long", text) from error
         raise refuse("/file", "unreadable", f"The text cannot be read as rows: {error}.") from error
     if bad:
         cells.source["skipped_rows"] = len(bad)

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from service.errors import Invalid, Issue
 from service.intake.columnar import read_arrow, read_parquet
-from service.intake.delimited import Cells, as_utf8, read_cells
+from service.intake.convert import convert, parse
+from service.intake.delimited import Cells, guess_encoding, read_cells
 from service.intake.findings import (
     MAX_REJECTS,
     Json,
@@ -30,7 +31,7 @@ from service.intake.findings import (
 from service.intake.jsontext import read_json
 from service.intake.scan import records
 from service.intake.sniff import HEAD, binary_format, text_format
-from service.intake.types import ODD_NULLS, Rules, convert, infer, parse
+from service.intake.types import ODD_NULLS, Rules, infer
 from service.intake.unpack import unpack
 
 THREADS = 2
@@ -43,7 +44,7 @@ def read(path: Path, options: ReadOptions, scratch: Path, cap: int) -> Reading:
     if not path.stat().st_size:
         raise refuse("/file", "empty_file", "The file is empty.")
     plain, packed = unpack(path, scratch, cap)
-    form = options.format or find_format(plain, options, scratch)
+    form = options.format or find_format(plain, options)
     source: Json = {"format": form, "compression": packed, "bytes": path.stat().st_size}
     shelf = Shelf(scratch)
     if form in {"csv", "tsv"}:
@@ -54,7 +55,7 @@ def read(path: Path, options: ReadOptions, scratch: Path, cap: int) -> Reading:
     return _assemble(names, columns, options, source, [])
 
 
-def find_format(path: Path, options: ReadOptions, scratch: Path) -> str:
+def find_format(path: Path, options: ReadOptions) -> str:
     """By magic bytes, then by the first text; Invalid when it is a format that is not read."""
     with path.open("rb") as file:
         head = file.read(HEAD)
@@ -63,9 +64,7 @@ def find_format(path: Path, options: ReadOptions, scratch: Path) -> str:
     found = binary_format(head)
     if found:
         return found
-    text, _, _ = as_utf8(path, options.encoding, scratch)
-    with text.open("rb") as file:
-        return text_format(file.read(HEAD).decode("utf-8-sig", errors="ignore"))
+    return text_format(head.decode(options.encoding or guess_encoding(head), errors="ignore"))
 
 
 def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json) -> Reading:

@@ -37,6 +37,7 @@ class Dialect:
     header: bool
     skip: int
     names: tuple[str, ...]
+    row_names: bool = False
 
 
 def binary_format(head: bytes) -> str | None:
@@ -73,7 +74,9 @@ def dialect(sample: str, complete: bool, options: ReadOptions) -> Dialect:
     delimiter = {"tab": "\t"}.get(options.delimiter or "", options.delimiter) or (
         "\t" if options.format == "tsv" else None
     )
-    skip = _preamble(lines, delimiter)
+    told = re.match(r"^\ufeff?sep=(.)$", lines[0])
+    delimiter = delimiter or (told[1] if told else None)
+    skip = 1 if told else _preamble(lines, delimiter)
     body = "\n".join(lines[skip:])
     delimiter = delimiter or _delimiter(body, complete)
     rows = fields(body, delimiter, complete)
@@ -82,9 +85,20 @@ def dialect(sample: str, complete: bool, options: ReadOptions) -> Dialect:
     decimal = options.decimal or _decimal(rows, delimiter)
     header = _has_header(rows) if options.header is None else options.header
     names = tuple(rows[0]) if header else tuple(f"column_{i + 1}" for i in range(_width(rows)))
-    if header and len(rows) > 1 and len(names) == _width(rows) - 1 and _width(rows[1:]) == _width(rows):
-        names = ("row", *names)
-    return Dialect(delimiter, decimal, header, skip, names)
+    if header and complete and len(rows) == 1:
+        raise refuse("/file", "no_rows", "The file has no rows below its header.")
+    named = header and _names_rows(rows)
+    return Dialect(delimiter, decimal, header, skip, ("row", *names) if named else names, named)
+
+
+def _names_rows(rows: list[list[str]]) -> bool:
+    """Whether each row begins with its name, for which the header has no field (as R writes tables)."""
+    body = rows[1:]
+    if len(rows[0]) < 2 or any(len(row) != len(rows[0]) + 1 for row in body):
+        return False
+    first = [row[0] for row in body]
+    counted = len(first) > 2 and first == [str(i + 1) for i in range(len(first))]
+    return counted or (len(set(first)) == len(first) and not any(map(NUMBER.match, first)))
 
 
 def split_blanks(line: str) -> list[str]:

@@ -113,7 +113,13 @@ class DatasetService:
             self._objects.path(_key(sha256))
         except NotFound:
             file = work / "table.parquet"
-            pq.write_table(table, str(file), compression="zstd", row_group_size=ROW_GROUP)
+            text = [field.name for field in table.schema if pa.types.is_string(field.type)]
+            numbers = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+            # Dictionaries of doubles cost twice the time and a quarter more space than their split bytes.
+            pq.write_table(
+                table, str(file), compression="zstd", row_group_size=ROW_GROUP, use_dictionary=text,
+                use_byte_stream_split=numbers,
+            )  # fmt: skip
             self._objects.put_file(_key(sha256), file)
         if not self._mapped(sha256).is_file():
             self._map(table, sha256)
