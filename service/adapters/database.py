@@ -15,7 +15,7 @@ from typing import Any
 from zlib import crc32
 
 import msgspec
-from sqlalchemy import Connection, Double, Engine, MetaData, create_engine, event, make_url, text
+from sqlalchemy import Connection, Double, Engine, MetaData, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -86,14 +86,22 @@ class Database:
         with self._lock:
             if self.dialect != "sqlite" and time.monotonic() - self._seen[0] < WATCH_SECONDS:
                 return self._seen[1]
-            try:
-                self._watch = self._watch or self._open_watch()
-                value = self._query(self._watch)
-            except self.engine.dialect.loaded_dbapi.Error as broken:
-                self._watch = None
-                raise NotReady(f"the database cannot be reached: {broken}") from broken
+            value = self._look(again=self._watch is not None)
             self._seen = (time.monotonic(), value)
             return value
+
+    def _look(self, again: bool) -> int:
+        """Query the watching connection; one that went stale is replaced once."""
+        try:
+            self._watch = self._watch or self._open_watch()
+            return self._query(self._watch)
+        except (self.engine.dialect.loaded_dbapi.Error, DBAPIError) as broken:
+            if self._watch is not None:
+                self._watch.close()
+            self._watch = None
+            if again:
+                return self._look(again=False)
+            raise NotReady(f"the database cannot be reached: {broken}") from broken
 
     def _open_watch(self) -> Any:
         """A connection of its own that is never inside a transaction."""
@@ -138,6 +146,9 @@ def connect(url: str) -> Database:
 
 def create_all(db: Database) -> None:
     """Make the missing tables; safe when several processes start at once, because they queue for one lock."""
+    with db.read() as connection:
+        if set(metadata.tables) <= set(inspect(connection).get_table_names()):
+            return
     with db.write() as connection:
         if db.dialect == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": SCHEMA_LOCK})

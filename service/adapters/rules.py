@@ -33,7 +33,7 @@ def ending(
         return Ending("succeeded", result=result)
     if wanted == "queued" and attempts < max_attempts:
         return Ending("queued", delay_seconds=backoff(attempts))
-    return Ending("failed", error=_counted(error or worker_lost(), attempts))
+    return Ending("failed", error=error or worker_lost())
 
 
 def backoff(attempts: int) -> float:
@@ -63,7 +63,3 @@ def worker_lost() -> Json:
 def tail(log: str) -> str:
     """The end of a log, without the NUL characters that PostgreSQL cannot store."""
     return log.replace("\0", "")[-LOG_CHARACTERS:]
-
-
-def _counted(error: Json, attempts: int) -> Json:
-    return {**error, "attempts": attempts}

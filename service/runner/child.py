@@ -39,6 +39,9 @@ class Order(msgspec.Struct):
     attempt: int
 
 
+_ORDERS = msgspec.json.Decoder(Order)  # made before the fork, used once in each child
+
+
 def live(work: Work, settings: Settings, pipe: socket.socket, log: int, parent: int) -> None:
     """Wait for one job, work on it, answer, and end; never returns."""
     try:
@@ -46,7 +49,7 @@ def live(work: Work, settings: Settings, pipe: socket.socket, log: int, parent: 
         _send(pipe, {"hello": os.getpid(), "anonymous_bytes": _anonymous()})
         line = pipe.makefile("rb").readline()
         if line:
-            order = msgspec.json.decode(line, type=Order)
+            order = _ORDERS.decode(line)
             _limit(order.job)
             _send(pipe, {**_answer(work, settings, order, pipe), **_usage()})
         code = 0
@@ -170,7 +173,7 @@ def _usage() -> Json:
 
 
 def _anonymous() -> int:
-    return status_bytes("self", "RssAnon") + status_bytes("self", "RssShmem")
+    return status_bytes("self", "RssAnon", "RssShmem")
 
 
 def _send(pipe: socket.socket, message: Json) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from service.runner.child import Work, live
-from service.runner.process import adopt_orphans, die_with_parent, kill_tree
+from service.runner.process import adopt_orphans, children, die_with_parent, kill_group, kill_tree
 from service.settings import Settings
 
 _BYTES = 65_536
@@ -171,7 +171,15 @@ class _Server:
                 return
             if pid in self._children:
                 self._children.remove(pid)
+                kill_group(pid)
                 self._tell(pid, status, usage)
+                self._kill_orphans()
+
+    def _kill_orphans(self) -> None:
+        """End what a job started in a session of its own and left behind; it has become a child of this process."""
+        for pid in children(os.getpid()):
+            if pid not in self._children:
+                kill_tree(pid)
 
     def _tell(self, pid: int, status: int, usage: resource.struct_rusage) -> None:
         code = os.waitstatus_to_exitcode(status)

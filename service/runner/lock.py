@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+log = logging.getLogger("postfit.runner")
 
 
 @contextmanager
@@ -19,10 +22,12 @@ def only_runner(data: Path, owner: str, wait: Callable[[], bool]) -> Iterator[st
     data.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(data / "runner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        while not _taken(descriptor):
-            if not wait():
-                yield ""
-                return
+        if not _taken(descriptor):
+            log.info("another runner has %s; this one waits until it ends", data)
+            while not _taken(descriptor):
+                if not wait():
+                    yield ""
+                    return
         before = os.pread(descriptor, 4096, 0).decode()
         _write(descriptor, owner)
         yield before or None

@@ -146,7 +146,7 @@ class Runner:
         """A child answered or ended: note what to write, free the place."""
         verdict, claim = child.verdict(end), child.held
         attempt, tail, progress = child.attempt(socket.gethostname(), end), child.log_tail, child.progress
-        if child.pid:
+        if end is None:
             kill_tree(child.pid)
         self._pool.drop(child)
         self._version = None

@@ -30,14 +30,14 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
 
 
-def status_bytes(pid: int | str, field: str) -> int:
-    """A field of /proc/<pid>/status that is given in kB, as bytes; 0 when the process is gone."""
+def status_bytes(pid: int | str, *fields: str) -> int:
+    """The sum of fields of /proc/<pid>/status that are given in kB, as bytes; 0 when the process is gone."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    line = next((line for line in text.splitlines() if line.startswith(field + ":")), None)
-    return int(line.split()[1]) * 1024 if line else 0
+    rows = (line.split() for line in text.splitlines())
+    return sum(int(row[1]) * 1024 for row in rows if row[0].removesuffix(":") in fields)
 
 
 def descendants(pid: int) -> list[int]:
@@ -45,13 +45,14 @@ def descendants(pid: int) -> list[int]:
     found: list[int] = []
     todo = [pid]
     while todo:
-        below = _children(todo.pop())
+        below = children(todo.pop())
         found += below
         todo += below
     return found
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes whose parent is pid."""
     threads = Path(f"/proc/{pid}/task")
     try:
         texts = [(thread / "children").read_text() for thread in threads.iterdir()]
@@ -62,13 +63,21 @@ def _children(pid: int) -> list[int]:
 
 def anonymous_bytes(pid: int) -> int:
     """Memory of the tree that cannot be dropped: anonymous and shared-memory pages. Mapped files do not count."""
-    return sum(status_bytes(p, f) for p in (pid, *descendants(pid)) for f in ("RssAnon", "RssShmem"))
+    return sum(status_bytes(p, "RssAnon", "RssShmem") for p in (pid, *descendants(pid)))
 
 
 def kill_tree(pid: int) -> None:
     """SIGKILL the process group of pid and what it started outside of the group."""
-    below = descendants(pid)
-    for target in (-pid, pid, *below):
+    _kill(-pid, pid, *descendants(pid))
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL what is left of the process group of a leader that has been reaped, whose own number may be reused."""
+    _kill(-pid)
+
+
+def _kill(*targets: int) -> None:
+    for target in targets:
         try:
             os.kill(target, signal.SIGKILL)
         except ProcessLookupError:

@@ -11,7 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from service.adapters.rules import LOG_CHARACTERS
 from service.ports import Attempt, Claim, Json, State
 from service.runner.child import Order, memory_error
 from service.runner.forkserver import Exit
@@ -20,6 +19,7 @@ from service.runner.process import anonymous_bytes, kernel_kills, kill_tree
 Reason = Literal["cancelled", "timed_out", "memory_limit", "lost", "released"]
 _BYTES = 1 << 20
 HANDOVER_SECONDS = 5.0
+LOG_BYTES = 16_384
 NEAR_LIMIT = 0.8  # a native crash with this share of the memory in use is taken for a failed allocation
 
 
@@ -120,7 +120,7 @@ class Child:
                 self.log_ended = True
                 return
             self._tail += data
-            del self._tail[:-LOG_CHARACTERS]
+            del self._tail[:-LOG_BYTES]
 
     def must_stop(self) -> Reason | None:
         """Why it has to be killed now: its deadline or its memory."""

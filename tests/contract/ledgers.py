@@ -42,11 +42,11 @@ def without_postgres() -> str | None:
 def postgres_schema() -> Iterator[str]:
     """URL of a fresh schema that is dropped afterwards."""
     name = f"ledger_{uuid4().hex}"
-    engine = sqlalchemy.create_engine(POSTGRES, isolation_level="AUTOCOMMIT")
+    engine = sqlalchemy.create_engine(POSTGRES, isolation_level="AUTOCOMMIT", poolclass=sqlalchemy.NullPool)
     with engine.connect() as connection:
         connection.execute(sqlalchemy.text(f"CREATE SCHEMA {name}"))
         try:
-            yield f"{POSTGRES}?options=-csearch_path%3D{name}"
+            yield f"{POSTGRES}?options=-csearch_path%3D{name}&application_name={name}"
         finally:
             connection.execute(sqlalchemy.text(f"DROP SCHEMA {name} CASCADE"))
     engine.dispose()

@@ -27,7 +27,8 @@ class Bench:
     """A data folder, its ledger, and the runners started on it."""
 
     def __init__(self, folder: Path, **values: object) -> None:
-        self.settings = Settings(data=folder, slots=1, cores=2, lease_seconds=3.0, **values)  # type: ignore[arg-type]
+        given = {"data": folder, "slots": 1, "cores": 2, "lease_seconds": 3.0, **values}
+        self.settings = Settings(**given)  # type: ignore[arg-type]
         self.db: Database = connect(self.settings.database_url)
         create_all(self.db)
         self.ledger = SqlLedger(self.db, self.settings)

@@ -72,6 +72,8 @@ def with_family(job: Job, report: Report) -> dict[str, Any]:
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
     other = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     Path(job.spec["family"]).write_text(str(other.pid))
+    if job.spec.get("leave"):
+        os._exit(7)
     return loop(job, report)
 
 
@@ -115,9 +117,7 @@ def allocate(job: Job, report: Report) -> dict[str, Any]:
 def hog(job: Job, report: Report) -> dict[str, Any]:
     """Take memory in a child process, which the limit on this one's data pages does not see."""
     code = "x = []\nwhile True: x.append(bytearray(b'1') * (1 << 23))"
-    with subprocess.Popen([sys.executable, "-c", "import resource; resource.setrlimit(resource.RLIMIT_DATA, "
-                           "(resource.RLIM_INFINITY,) * 2) if False else None\n" + code]) as other:  # fmt: skip
-        other.wait()
+    subprocess.run([sys.executable, "-c", code], check=False)
     return loop(job, report)
 
 
@@ -125,6 +125,12 @@ def steps(job: Job, report: Report) -> dict[str, Any]:
     for i in range(200_000):
         report.progress({"step": i, "total": 200_000, "fraction": i / 200_000})
     return {"done": True}
+
+
+def until(job: Job, report: Report) -> dict[str, Any]:
+    while not Path(job.spec["file"]).exists():
+        time.sleep(0.01)
+    return {}
 
 
 def big(job: Job, report: Report) -> dict[str, Any]:
@@ -135,6 +141,6 @@ KINDS = {
     f.__name__: f
     for f in (
         echo, loop, matrix_loop, compiled_loop, with_family, die_once, segfault, leave, user_mistake, our_mistake,
-        not_json, away, allocate, hog, steps, big,
+        not_json, away, allocate, hog, steps, big, until,
     )
 }  # fmt: skip

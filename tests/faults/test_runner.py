@@ -74,7 +74,7 @@ def test_the_users_mistake_is_told_and_not_repeated(shared: Bench) -> None:
     assert (job.state, job.attempts) == ("failed", 1)
     assert job.error == {
         "code": "user_error", "kind": "InvalidData", "detail": "3 values are missing in 'age'",
-        "problem": "invalid_data", "attempts": 1,
+        "problem": "invalid_data",
         "issues": [{"pointer": "/rows/17/age", "code": "missing", "detail": "fill or drop it"}],
     }  # fmt: skip
 
@@ -134,6 +134,13 @@ def test_cancel_reaches_processes_that_the_job_started(shared: Bench, tmp_path: 
     eventually(lambda: (tmp_path / "family").exists() and (tmp_path / "family").read_text())
     shared.ledger.cancel(job_id)
     assert shared.ended(job_id, seconds=5.0).state == "cancelled"
+    other = int((tmp_path / "family").read_text())
+    assert eventually(lambda: not psutil.pid_exists(other)) < 5.0
+
+
+def test_what_a_crashed_job_left_behind_is_ended(shared: Bench, tmp_path: Path) -> None:
+    job = shared.ended(shared.put("with_family", family=str(tmp_path / "family"), leave=True))
+    assert (job.state, job.attempts) == ("failed", 3)
     other = int((tmp_path / "family").read_text())
     assert eventually(lambda: not psutil.pid_exists(other)) < 5.0
 

@@ -7,14 +7,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+import sqlalchemy
 
 from service.errors import QueueFull
 from service.runner.embedded import Embedded
+from tests.contract.ledgers import POSTGRES, postgres_schema, without_postgres
 from tests.faults.bench import COMMAND, LIMITS, ROOT, Bench, eventually, gone, pids
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the runner uses prctl, /proc and flock of Linux")
@@ -157,3 +160,22 @@ def test_nothing_outlives_a_killed_server(bench: Bench, tmp_path: Path) -> None:
     assert eventually(lambda: all(gone(pid) for pid in family)) < 5.0
     job = bench.ledger.get(job_id)
     assert (job.state, job.attempts) == ("queued", 0)
+
+
+def test_a_job_survives_a_database_that_goes_away(tmp_path: Path) -> None:
+    if reason := without_postgres():
+        pytest.skip(reason)
+    with postgres_schema() as url, closing(Bench(tmp_path / "data", database=url)) as bench:
+        bench.run()
+        job_id = bench.put("until", file=str(tmp_path / "go"), mark=str(tmp_path / "mark"))
+        pids(tmp_path / "mark", 1)
+        cut = sqlalchemy.text(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = :name"
+        )
+        name = sqlalchemy.make_url(url).query["application_name"]
+        admin = sqlalchemy.create_engine(POSTGRES, poolclass=sqlalchemy.NullPool)
+        with admin.connect() as connection:
+            assert connection.execute(cut, {"name": name}).scalar_one() == 3  # two of the runner, one of ours
+        (tmp_path / "go").touch()
+        job = bench.ended(job_id)
+        assert (job.state, job.attempts) == ("succeeded", 1)
