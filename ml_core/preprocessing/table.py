@@ -176,8 +176,8 @@ class TableEncoder:
             table[f.name] = Column("category" if text else "number", values)
         if not issues:
             for f in self.features:
-                empty = np.flatnonzero(table[f.name].missing) if f.fill is None else []
-                issues += [_null(int(i), f, self.missing) for i in empty]
+                if f.fill is None:
+                    issues += [_null(int(i), f, self.missing) for i in np.flatnonzero(table[f.name].missing)]
                 if f.type in LEVELLED:
                     self._codes(f, table[f.name].values, table[f.name].missing, issues)
         if issues:

@@ -115,22 +115,18 @@ class Uploaded(Request):
 
 async def _spool(use: Services, request: Request, options: Json) -> tuple[Path, Json]:
     """The upload on disk, raw or the part `file` of a form, and the options that came with it."""
-    if request.headers.get("content-type", "").startswith("multipart/form-data"):
-        form = await Request(request.scope, request.receive).form(max_files=1, max_fields=20)
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        return await use.datasets.spool(_raw(request)), options
+    async with Request(request.scope, request.receive).form(max_files=1, max_fields=20) as form:
         file = form.get("file")
         if not isinstance(file, UploadFile):
-            raise Invalid(
-                "the form has no part called file", issues=(Issue("/form/file", "missing", "attach the table"),)
-            )
+            raise Invalid("the form has no part called file", issues=(Issue("/form/file", "missing", "attach it"),))
         fields = {k: v for k, v in form.items() if isinstance(v, str)}
         stray = sorted(set(fields) - {*TEXT_OPTIONS, "header", "null_values", "types"})
         if stray:
-            raise Invalid(
-                f"unknown form fields {stray}", issues=(Issue(f"/form/{stray[0]}", "extra_forbidden", "remove it"),)
-            )
+            raise Invalid(f"unknown form fields {stray}", issues=(Issue(f"/form/{stray[0]}", "extra_forbidden", ""),))
         fields.setdefault("name", Path(file.filename or "dataset").name.split(".")[0] or "dataset")
         return await use.datasets.spool(_parts(file)), options | fields
-    return await use.datasets.spool(_raw(request)), options
 
 
 @router.post("/datasets", operation_id="create_dataset", summary="Upload a table", status_code=201, response_model=Open,
