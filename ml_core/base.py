@@ -1,7 +1,7 @@
 """The estimator contract. `fit` is here: check parameters, check arrays, encode labels, call `_fit`.
 
-An algorithm is a class with a keyword-only constructor that stores its arguments verbatim, class annotations for what it
-learns (names end in `_`), `_fit`, and the underscored methods of its kind and mixins:
+An algorithm is a class with a keyword-only constructor that stores its arguments verbatim, class annotations for what
+it learns (names end in `_`), `_fit`, and the underscored methods of its kind and mixins:
 
 kind            `_fit` receives         implements
 Regressor       X, y [, s]              _predict(X) → (n,) or (n, q)
@@ -219,7 +219,8 @@ class Classifier(Estimator):
 
     def predict(self, X: Any) -> Labels:
         """(n,) labels."""
-        return np.asarray(self.classes_[self._decide(check_query(self, X))])  # type: ignore[attr-defined]
+        codes = self._decide(check_query(self, X))  # type: ignore[attr-defined]
+        return np.asarray(self.classes_[codes])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, the weighted share of rows whose label is predicted."""

@@ -1,14 +1,18 @@
 """Portable bundle: a zip of `model.json` and `.npy` arrays. Data only, no code, readable by any later version.
 
-Estimators are stored as spec + learned attributes; distributions, notices and solutions as tagged dataclasses; arrays as
-npy without pickle. Reading builds only classes that are named in the tables below.
+Estimators are stored as spec + learned attributes; distributions, notices and solutions as tagged dataclasses; arrays
+as npy without pickle. Reading builds only classes that are named in the tables below, sets only learned attributes, and
+believes no size that the file states of itself.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
+import struct
 import zipfile
+import zlib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,11 +24,16 @@ from ml_core.base import Estimator
 from ml_core.certificates import Notice
 from ml_core.distributions.base import FAMILIES
 from ml_core.errors import BadBundle
-from ml_core.registry import build, spec_of
+from ml_core.registry import algorithms, build, spec_of
 from ml_core.solvers.base import Solution
 
 FORMAT = 1
 MAX_BYTES = 4 << 30
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+MALFORMED = (
+    zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError, RuntimeError, LookupError, ValueError, TypeError,
+    AttributeError, ArithmeticError, MemoryError,
+)  # fmt: skip
 _values: dict[str, type] = {}
 
 
@@ -69,18 +78,31 @@ def load_with_extra(source: Path | BinaryIO) -> tuple[Any, dict[str, Any]]:
             document = json.loads(z.read("model.json"))
             if document.get("format", 0) > FORMAT:
                 raise BadBundle(f"bundle format {document['format']} is newer than {FORMAT}; upgrade ml_core")
-            arrays = [
-                np.lib.format.read_array(io.BytesIO(z.read(f"arrays/{i}.npy")), allow_pickle=False)
-                for i in range(sum(n.startswith("arrays/") for n in z.namelist()))
-            ]
+            n = sum(name.startswith("arrays/") for name in z.namelist())
+            arrays = [_array(z.read(f"arrays/{i}.npy")) for i in range(n)]
         return _decode(document["model"], arrays), document.get("extra", {})
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError, AttributeError) as e:
-        raise BadBundle(f"not a readable bundle: {e}") from e
+    except (FileNotFoundError, PermissionError, BadBundle):
+        raise
+    except MALFORMED as e:
+        raise BadBundle(f"not a readable bundle: {type(e).__name__}: {e}") from e
+
+
+def _array(data: bytes) -> np.ndarray:
+    """An npy file whose header agrees with its length, so that no header makes us allocate more than was sent."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version not in HEADERS:
+        raise BadBundle(f"npy version {version} is not readable")
+    shape, _, dtype = HEADERS[version](stream)
+    if dtype.hasobject or math.prod(shape) * max(dtype.itemsize, 1) != len(data) - stream.tell():
+        raise BadBundle(f"an array of shape {shape} and type {dtype} does not fit its {len(data)} bytes")
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, Estimator):
-        learned = {k: _encode(v, arrays) for k, v in vars(value).items() if k.endswith("_") and not k.startswith("__")}
+        learned = {k: _encode(v, arrays) for k, v in vars(value).items() if _is_learned(k)}
         return {"$estimator": spec_of(value), "learned": learned}
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
@@ -91,10 +113,9 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return _encode(value.item(), arrays)
     if isinstance(value, float) and not np.isfinite(value):
         return {"$float": repr(value)}
-    if isinstance(value, tuple):
-        return {"$tuple": [_encode(v, arrays) for v in value]}
-    if isinstance(value, list):
-        return [_encode(v, arrays) for v in value]
+    if isinstance(value, (list, tuple)):
+        parts = [_encode(v, arrays) for v in value]
+        return {"$tuple": parts} if isinstance(value, tuple) else parts
     if isinstance(value, dict):
         return {"$dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in value.items()]}
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -111,7 +132,7 @@ def _decode(node: Any, arrays: list[np.ndarray]) -> Any:
     if not isinstance(node, dict):
         return node
     if "$array" in node:
-        return arrays[node["$array"]]
+        return arrays[_index(node["$array"])]
     if "$objects" in node:
         out = np.empty(len(node["$objects"]), dtype=object)
         out[:] = [_decode(v, arrays) for v in node["$objects"]]
@@ -124,14 +145,31 @@ def _decode(node: Any, arrays: list[np.ndarray]) -> Any:
         return {_decode(k, arrays): _decode(v, arrays) for k, v in node["$dict"]}
     if "$value" in node:
         return _known(node["$value"])(**{k: _decode(v, arrays) for k, v in node["fields"].items()})
+    return _model(node, arrays)
+
+
+def _model(node: dict[str, Any], arrays: list[np.ndarray]) -> Estimator:
     model = build(node["$estimator"])
     for name, value in node["learned"].items():
+        if not _is_learned(name):
+            raise BadBundle(f"{name!r} is not the name of a learned attribute")
         setattr(model, name, _decode(value, arrays))
     return model
 
 
+def _index(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise BadBundle(f"{value!r} is not the number of an array")
+    return value
+
+
+def _is_learned(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("__")
+
+
 def _known(name: str) -> type:
     """Dataclasses of the library by name, found among the portable ones and the distributions."""
+    algorithms()
     known = {c.__name__: c for c in (*FAMILIES.values(), Notice, Solution)} | _values
     if name not in known:
         raise BadBundle(f"the bundle holds an unknown kind of value, {name!r}")

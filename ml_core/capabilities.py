@@ -1,4 +1,4 @@
-"""What a model can do. A capability is a method that is present; nothing is declared twice and nothing raises to say no.
+"""What a model can do. A capability is a method that is present; nothing is declared twice, nothing raises to say no.
 
 The public methods check "fitted" and the width of X before anything else, then call the underscored one.
 """

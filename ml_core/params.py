@@ -1,4 +1,4 @@
-"""A constructor's signature is the one description of its parameters: validation, JSON Schema, docs and forms use it."""
+"""A constructor's signature is the one description of its parameters: for validation, JSON Schema, docs and forms."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from functools import cache
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
-from pydantic import create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
 
 from ml_core.errors import InvalidParameter, Issue
 
@@ -81,7 +89,9 @@ def model_of(target: Any) -> type[BaseModel]:
     for name, p in signature(target).items():
         default = ... if p.default is inspect.Parameter.empty else p.default
         fields[name] = (hints[name], default)
-    config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True, protected_namespaces=())
+    config = ConfigDict(
+        strict=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, protected_namespaces=()
+    )
     made: type[BaseModel] = create_model(f"{target.__name__}Params", __config__=config, **fields)
     return made
 
