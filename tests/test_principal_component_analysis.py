@@ -206,6 +206,20 @@ def test_offset_and_weights_through_the_covariance():
     np.testing.assert_allclose(spectrum.weighted_mean(X, s), exact, rtol=3e-16)
 
 
+@pytest.mark.parametrize("offset", [0.0, 0.1, 3.0, 1e3])
+def test_gram_of_the_raw_table_loses_nothing(offset):
+    """Centred and uncentred products agree to rounding, sorted rows (an unlike sample) included."""
+    X = np.sort(np.random.default_rng(0).normal(size=(3000, 4)), axis=0) + offset
+    rows = spectrum.Rows(X, X.mean(axis=0), np.ones(4))
+    A = X - X.mean(axis=0)
+    np.testing.assert_allclose(spectrum.gram(rows, 3000.0), A.T @ A, rtol=1e-12)
+    lonely = np.zeros((5000, 2))
+    lonely[1] = [1e6, 1.0]
+    found = Model(solver="covariance").fit(lonely + np.array([1.0, 0.0]))
+    want = np.linalg.eigvalsh(np.cov(lonely.T, ddof=0))[::-1]
+    np.testing.assert_allclose(found.explained_variance_, want[:1], rtol=1e-9)
+
+
 def test_automatic_choice():
     r = np.random.default_rng(0)
     assert Model().fit(r.normal(size=(100, 5))).solver_ == "covariance"

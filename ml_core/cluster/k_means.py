@@ -191,7 +191,7 @@ class KMeans(Weighted, Clusterer, Transformer):
         total = float(s @ ((X - weighted_mean(X, s)) ** 2).sum(axis=1))
         late = float((np.sqrt(own) - np.sqrt(near)).max())
         fall = float(np.diff(self.objective_trace_, prepend=self.objective_trace_[0]).max())
-        size = 64 * EPS * scale * np.sqrt(X.shape[1])
+        size = float(64 * EPS * scale * np.sqrt(X.shape[1]))
         slack = float(s.sum() * size**2 + 2 * np.sqrt(J * s.sum()) * size)
         out = Diagnostics(summary={
             "inertia": J, "clusters": k, "iterations": self.n_iter_, "relocated": self.relocated_,

@@ -95,6 +95,8 @@ def full(A: Matrix) -> Spectrum:
 
 def gram(rows: Rows, weight: float = 0.0) -> Matrix:
     """AᵀA (d, d), summed over row blocks; O(n d²). With the total weight, `rows.mean` is made exact on the way."""
+    if (G := _uncentred(rows, weight)) is not None:
+        return G
     d, done = rows.X.shape[1], 0
     G, rest = np.zeros((d, d)), np.zeros(d)
     for A in rows.blocks():
@@ -106,6 +108,18 @@ def gram(rows: Rows, weight: float = 0.0) -> Matrix:
         G -= np.outer(rest, rest) / weight
         rows.mean[:] += rest / weight * rows.scale
     return G
+
+
+def _uncentred(rows: Rows, weight: float) -> Matrix | None:
+    """XᵀX - weight · m mᵀ, which spares a copy of X; None where the mean is not small beside the largest variance."""
+    X, m = rows.X, rows.mean
+    if rows.root is not None or (rows.scale != 1).any():
+        return None
+    square = float(m @ m)
+    if square > X[:: max(len(X) // 512, 1)].var(axis=0).max():
+        return None
+    G = X.T @ X - weight * np.outer(m, m)
+    return np.asarray(G) if square <= np.diag(G).max() / len(X) else None
 
 
 def of_gram(G: Matrix, k: int | None = None) -> Spectrum:
