@@ -97,6 +97,17 @@ def test_json_shapes_agree():
     assert len(hashes) == 1
 
 
+def test_long_arrays_are_read_in_pieces():
+    rows = [{"i": i, "s": "x" * (i % 97) + '"]},{[\\\n', "f": i / 7} for i in range(40_000)]
+    for text in (json.dumps(rows), json.dumps(rows, indent=1)):
+        assert len(text) > 3 << 20
+        assert take(text).table.to_pylist() == rows
+    with pytest.raises(TooLarge):
+        take('[{"a": "' + "x" * (40 << 20))
+    with pytest.raises(TooLarge):
+        take('{"a": 1}\n{"a": "' + "x" * (17 << 20))
+
+
 def test_json_values():
     got = take('{"n": 9007199254740993, "s": "12", "d": "2007-11-11"}\n{"n": 1, "s": "13", "late": true}\n')
     assert got.table.to_pydict() == {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,9 @@ from service.intake.types import Rules, infer, text_type
 
 BATCH = 20_000
 READ = 1 << 20
+MAX_RECORD = 16 << 20
+MAX_WHOLE = 256 << 20
+BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 class Unreadable(ValueError):
@@ -183,7 +187,11 @@ def _constant(word: str) -> float:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     with path.open(encoding="utf-8-sig") as text:
-        for number, line in enumerate(text, 1):
+        number = 0
+        while line := text.readline(MAX_RECORD):
+            number += 1
+            if len(line) == MAX_RECORD:
+                raise TooLarge(f"Line {number} has more than {MAX_RECORD} characters, which is the limit of a record.")
             if line.strip():
                 yield number, line.strip()
 
@@ -192,38 +200,45 @@ def _elements(path: Path) -> Iterator[tuple[int, str]]:
     """The text of each element of a top-level array, without holding the array."""
     scanner, number = json.JSONDecoder(), 0
     with path.open(encoding="utf-8-sig") as text:
-        buffer, comma = text.read(READ).lstrip()[1:], False
+        buffer, at, comma = text.read(READ).lstrip(), 1, False
         while True:
-            buffer = buffer.lstrip()
-            if buffer[:1] == "]" and not comma:
-                if buffer[1:].strip() or text.read(READ).strip():
+            at = _skip(buffer, at)
+            if buffer[at : at + 1] == "]" and not comma:
+                if buffer[at + 1 :].strip() or text.read(READ).strip():
                     raise refuse("/file", "trailing_text", "There is text after the end of the JSON array.")
                 return
             try:
-                end = scanner.raw_decode(buffer)[1] if buffer else 0
-                rest = buffer[end:].lstrip()
-            except ValueError:
-                end, rest = 0, ""
-            if not end or not rest:
-                more = text.read(max(READ, len(buffer)))
+                end = scanner.raw_decode(buffer, at)[1]
+            except (ValueError, RecursionError):
+                end = len(buffer)
+            mark = _skip(buffer, end)
+            if mark == len(buffer):
+                if len(buffer) - at > MAX_RECORD:
+                    raise TooLarge(f"Record {number + 1} has more than {MAX_RECORD} characters or is malformed.")
+                more = text.read(max(READ, len(buffer) - at))
                 if not more:
-                    raise refuse(
-                        f"/file/record/{number + 1}",
-                        "bad_record",
-                        f"The JSON array breaks off or is malformed at record {number + 1}: {buffer[:200]!r}.",
-                    )
-                buffer += more
+                    shown = f"The JSON array breaks off or is malformed at record {number + 1}: {buffer[at:][:200]!r}."
+                    raise refuse(f"/file/record/{number + 1}", "bad_record", shown)
+                buffer, at = buffer[at:] + more, 0
                 continue
             number += 1
-            yield number, buffer[:end]
-            if rest[0] not in ",]":
+            yield number, buffer[at:end]
+            if buffer[mark] not in ",]":
                 raise refuse(f"/file/record/{number}", "bad_record", f"A comma is missing after record {number}.")
-            comma = rest[0] == ","
-            buffer = rest[1:] if comma else rest
+            comma = buffer[mark] == ","
+            at = mark + comma
+
+
+def _skip(buffer: str, at: int) -> int:
+    """Where the blanks from `at` on end."""
+    found = BLANKS.match(buffer, at)
+    return found.end() if found else at
 
 
 def _columns(path: Path, builder: Builder) -> None:
     """An object of equally long lists; it is held in memory whole."""
+    if path.stat().st_size > MAX_WHOLE:
+        raise TooLarge(f"A JSON object of columns may have {MAX_WHOLE} bytes; send records or ndjson, which stream.")
     try:
         table = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_constant)
     except (ValueError, RecursionError) as error:

@@ -92,8 +92,12 @@ class DatasetService:
             record = about | self._described(reading) | ({"id": dataset_id} if dataset_id else {})
             for column in record["columns"]:
                 column["role"] = (roles or {}).get(column["name"])
-            self._store(reading.table, record["sha256"], Path(work))
-            self._datasets.add(record)
+            try:
+                self._store(reading.table, record["sha256"], Path(work))
+                self._datasets.add(record)
+            except BaseException:
+                self._forget(record["sha256"])
+                raise
             # Somebody may have deleted the last other dataset with this content between the two lines above.
             self._store(reading.table, record["sha256"], Path(work))
         return self.get(record["id"])
@@ -232,10 +236,10 @@ class DatasetService:
         self._not_needed(record["id"], "change the types of")
         fresh["sha256"] = content_hash(table)
         with TemporaryDirectory(dir=self._objects.scratch()) as work, full_disk():
-            self._store(table, fresh["sha256"], Path(work))
             try:
+                self._store(table, fresh["sha256"], Path(work))
                 done = self._datasets.replace(record["id"], fresh, revision)
-            except (Stale, NotFound):
+            except BaseException:
                 self._forget(fresh["sha256"])
                 raise
             self._store(table, fresh["sha256"], Path(work))

@@ -11,6 +11,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from service import disk
 from service.adapters.database import connect, create_all
 from service.adapters.datasets import SqlDatasets
 from service.adapters.objects import LocalObjects
@@ -63,8 +64,7 @@ def test_pages_newest_first(store):
     while True:
         page = store.page(limit=3, cursor=cursor)
         ids += [item["id"] for item in page.items]
-        cursor = page.next_cursor
-        if cursor is None:
+        if (cursor := page.next_cursor) is None:
             break
     assert ids == [each["id"] for each in reversed(made)]
     assert [item["name"] for item in store.page(limit=10, cursor=None, name="odd").items] == ["odd"] * 3
@@ -167,12 +167,12 @@ def test_full_disk_stores_nothing(service, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(pq, "write_table", full)
-        with pytest.raises(StorageFull):
-            add(service)
-    assert service.page().items == []
-    assert leftovers(tmp_path) == []
+    for owner, name in ((pq, "write_table"), (pa, "OSFile"), (disk.os, "fsync")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, full)
+            with pytest.raises(StorageFull):
+                add(service)
+        assert service.page().items == files(tmp_path) == leftovers(tmp_path) == []
     assert add(service)["rows"] == 3
 
 
