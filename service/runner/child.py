@@ -29,6 +29,7 @@ from service.settings import Settings
 Work = Callable[[Settings, Job, Report], Json]
 PROGRESS_SECONDS = 0.2
 CPU_SLACK_SECONDS = 60
+LONGEST_CPU_SECONDS = 2.0**31
 NICENESS = 10
 
 
@@ -83,9 +84,9 @@ def _settle_in(log: int, parent: int) -> None:
 
 def _limit(job: Job) -> None:
     """Memory as a limit on data pages above today's, which gives a clean MemoryError; CPU as a backstop."""
-    data = status_bytes("self", "VmData") + job.limits.memory_bytes
+    data = min(status_bytes("self", "VmData") + job.limits.memory_bytes, sys.maxsize)
     resource.setrlimit(resource.RLIMIT_DATA, (data, data))
-    cpu = int(job.limits.wall_seconds * max(job.limits.cores, os.cpu_count() or 1)) + CPU_SLACK_SECONDS
+    cpu = int(min(job.limits.wall_seconds * (os.cpu_count() or 1), LONGEST_CPU_SECONDS)) + CPU_SLACK_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

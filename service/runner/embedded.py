@@ -58,6 +58,8 @@ class Embedded:
             self._stopping.set()
             if self._process is not None and self._process.poll() is None:
                 self._process.terminate()
+        if self._thread.ident is None:
+            return
         self._thread.join(seconds)
         if self._process is not None and self._process.poll() is None:
             log.warning("the runner did not end within %.0f s and is killed", seconds)

@@ -19,7 +19,7 @@ from service.runner.process import anonymous_bytes, kernel_kills, kill_tree
 Reason = Literal["cancelled", "timed_out", "memory_limit", "lost", "released"]
 _BYTES = 1 << 20
 HANDOVER_SECONDS = 5.0
-LOG_BYTES = 16_384
+LOG_BYTES, LOG_READS = 16_384, 16
 NEAR_LIMIT = 0.8  # a native crash with this share of the memory in use is taken for a failed allocation
 
 
@@ -84,7 +84,8 @@ class Child:
 
     def listen(self) -> None:
         """Take in what it sent and printed."""
-        self._drain_log()
+        if not self.log_ended:
+            self._drain_log()
         while not self.gone:
             try:
                 data = self.pipe.recv(_BYTES)
@@ -111,7 +112,7 @@ class Child:
                 self.final = message
 
     def _drain_log(self) -> None:
-        while not self.log_ended:
+        for _ in range(LOG_READS):  # a bound, for a job that prints without end must not hold up the others
             try:
                 data = os.read(self.log, _BYTES)
             except BlockingIOError:
