@@ -97,8 +97,16 @@ def model_of(target: Any) -> type[BaseModel]:
 
 
 def schema_of(target: Any) -> dict[str, Any]:
-    """JSON Schema of the parameters, with descriptions, bounds and defaults."""
-    return model_of(target).model_json_schema()
+    """JSON Schema of the parameters, with descriptions, bounds and defaults.
+
+    A default that only lets the class be constructed (an empty list where one item is the least) is no default to offer.
+    """
+    schema = model_of(target).model_json_schema()
+    for name, field in schema.get("properties", {}).items():
+        if isinstance(field.get("default"), list) and len(field["default"]) < field.get("minItems", 0):
+            del field["default"]
+            schema.setdefault("required", []).append(name)
+    return schema
 
 
 def unwrap(value: Any) -> Any:
