@@ -153,6 +153,16 @@ class Updates:
         return self._run_update(X, y, sample_weight)  # type: ignore[attr-defined]
 
 
+class Forgets:
+    """Takes rows out of the fitted model, as if they had never been there: implement `_forget(X[, y][, s])`."""
+
+    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Undo what these rows taught; InvalidData when the model cannot have seen them. Returns self, changed."""
+        check_query(self, X)
+        self._forget(*self._checked(X, y, sample_weight, fresh=False))  # type: ignore[attr-defined]
+        return self
+
+
 class Inverts:
     """A transform that can be undone (exactly, or as the best reconstruction): implement `_inverse_transform`."""
 

@@ -105,6 +105,26 @@ def test_updates_are_associative_and_equal_one_fit() -> None:
     np.testing.assert_array_equal(BetaBernoulli(a=2.0, b=2.0).fit(TEN).update(TEN).alpha_, posterior_as_prior.alpha_)
 
 
+def test_forgetting_is_a_refit_without_the_rows() -> None:
+    model = BetaBernoulli(a=2.0, b=2.0).fit(FLIPS)
+    assert model.forget(FLIPS[50:]) is model
+    np.testing.assert_array_equal(model.alpha_, BetaBernoulli(a=2.0, b=2.0).fit(FLIPS[:50]).alpha_)
+    model.update(FLIPS[50:])
+    np.testing.assert_array_equal(model.beta_, BetaBernoulli(a=2.0, b=2.0).fit(FLIPS).beta_)
+    thirds = BetaBernoulli().fit(FLIPS, sample_weight=np.full(80, 1 / 3))
+    thirds.forget(FLIPS[:70], sample_weight=np.full(70, 1 / 3))
+    np.testing.assert_allclose(thirds.heads_, FLIPS[70:].sum(axis=0) / 3, atol=1e-12)
+
+
+def test_rows_that_were_never_seen_cannot_be_forgotten() -> None:
+    model = BetaBernoulli().fit(TEN)
+    before = model.alpha_.copy()
+    for rows in (np.ones((7, 1)), np.concatenate([TEN, TEN]), TEN):
+        with pytest.raises(InvalidData, match="seen"):
+            model.forget(rows)
+    np.testing.assert_array_equal(model.alpha_, before)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_mean_lies_between_prior_and_frequency_and_every_certificate_holds(seed: int) -> None:
     r = np.random.default_rng(seed)

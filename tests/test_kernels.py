@@ -14,7 +14,7 @@ from sklearn.metrics import pairwise
 
 from ml_core import params
 from ml_core.bundle import load_bundle, save_bundle
-from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.errors import InvalidData, InvalidParameter, OverBudget
 from ml_core.kernels import (
     KERNELS,
     ExpKernel,
@@ -33,7 +33,9 @@ from ml_core.kernels import (
     kernel_of,
     kernel_schemas,
 )
+from ml_core.kernels.kernel_functions import gaussian_kernel, linear_kernel
 from ml_core.kernels.stationary import fast_squared_distances, median_distance, squared_distances
+from ml_core.registry import functions
 
 EVERY: dict[str, Kernel] = {
     "linear": LinearKernel(),
@@ -251,3 +253,39 @@ def test_gaussian_is_another_name_of_rbf_and_construction_is_checked() -> None:
         ScaleKernel(factor=0.0, term=LinearKernel())
     with pytest.raises(InvalidParameter):
         params.validate(RBFKernel, {"length_scale": None, "more": 1})
+
+
+NAMED = {
+    "linear_kernel": (LinearKernel(), {}),
+    "polynomial_kernel": (PolynomialKernel(2, 0.5), {"degree": 2, "coef0": 0.5}),
+    "gaussian_kernel": (RBFKernel(0.7), {"length_scale": 0.7}),
+    "exponential_kernel": (ExponentialKernel(0.5), {"theta": 0.5}),
+    "trigonometric_kernel": (TrigonometricKernel(), {}),
+    "quadratic_form_kernel": (EVERY["quadratic_form"], {"matrix": [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]}),
+    "composite_kernel": (EVERY["product"], {"kernel": EVERY["product"].to_json()}),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_each_kernel_is_a_function_of_points(name: str) -> None:
+    k, arguments = NAMED[name]
+    f = functions()[name]
+    gram = f({"points": X.tolist(), **arguments})
+    cross = f({"points": X.tolist(), "others": Z.tolist(), **arguments})
+    np.testing.assert_allclose(gram["result"]["matrix"], k(X), rtol=1e-13)
+    np.testing.assert_allclose(cross["result"]["matrix"], k(X, Z), rtol=1e-13)
+    assert kernel_of(gram["result"]["kernel"]) == k
+    assert (gram["result"]["stationary"], gram["result"]["homogeneous"]) == (k.stationary, k.homogeneous)
+    assert all(c["holds"] for c in gram["certificates"] + cross["certificates"])
+    estimate = f.estimate({"points": X.tolist(), **arguments})
+    assert estimate is not None
+    assert estimate.flops == 30 * 37 * 37 * 3
+
+
+def test_functions_refuse_what_is_too_large_or_empty() -> None:
+    with pytest.raises(OverBudget, match="GB"):
+        linear_kernel(points=np.zeros((10_000, 1)))
+    with pytest.raises(InvalidData, match="at least one"):
+        linear_kernel(points=np.zeros((0, 1)))
+    auto = gaussian_kernel(points=X).value
+    assert auto.kernel["length_scale"] == median_distance(X)

@@ -275,6 +275,8 @@ def test_update_changes_the_last_step_and_keeps_the_transformers() -> None:
     assert [n.code for n in pipe.notices_] == ["transformers_fixed"]
     assert "transformers_fixed" in [n.code for n in pipe.diagnostics(X).warnings]
     assert set(pipe.parameter_posterior()) == {"p"}
+    assert pipe.forget(X[:5], sample_weight=np.full(5, 2.0)) is pipe
+    assert pipe.steps_[1].heads_[0] + pipe.steps_[1].tails_[0] == 60
 
 
 def test_sample_and_inverse_transform_return_to_the_units_of_the_input() -> None:

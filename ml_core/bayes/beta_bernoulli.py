@@ -10,15 +10,17 @@ from scipy.special import betaln, gammaln
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import Cost, Density
-from ml_core.capabilities import Follows, HasParameterPosterior, HasPosterior, Samples, Updates, Weighted
+from ml_core.capabilities import Follows, Forgets, HasParameterPosterior, HasPosterior, Samples, Updates, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.distributions.base import Distribution
 from ml_core.distributions.bernoulli import Bernoulli
 from ml_core.distributions.beta import Beta
 from ml_core.distributions.beta_binomial import BetaBinomial
+from ml_core.errors import InvalidData
 from ml_core.registry import algorithm
 
 DRAWN = 50
+ROUNDING = 1e-12
 EXACT_FACTORS = 1_000_000
 GRID = (np.arange(200) + 0.5) / 200
 COLUMNS = (
@@ -36,13 +38,13 @@ def log_rising(start: float, steps: float) -> float:
 
 
 @algorithm("beta_bernoulli")
-class BetaBernoulli(Weighted, Updates, Samples, HasPosterior, HasParameterPosterior, Density):
+class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParameterPosterior, Density):
     """Probability of heads of each 0/1 column, with a beta prior: conjugate, so the posterior is exact.
 
     p_j ~ Beta(a, b), x_ij | p_j ~ Bernoulli(p_j); after h heads and t tails p_j ~ Beta(a + h, b + t). The next flip is
     heads with probability (a + h)/(a + b + h + t); heads among m future flips are beta-binomial; the evidence of the
-    sequence is B(a + h, b + t)/B(a, b). Weights count as repeated flips. Columns are independent coins. Fit and update
-    are sums, O(n d); batches may come in any order.
+    sequence is B(a + h, b + t)/B(a, b). Weights count as repeated flips. Columns are independent coins. Fit, update and
+    forget are sums, O(n d); batches may come in any order.
 
     References
     ----------
@@ -82,17 +84,27 @@ class BetaBernoulli(Weighted, Updates, Samples, HasPosterior, HasParameterPoster
         return X if self.binarize is None else np.greater(X, self.binarize).astype(np.float64)
 
     def _fit(self, X: Matrix, s: Vector) -> None:
-        self._count(np.zeros(X.shape[1]), np.zeros(X.shape[1]), X, s)
+        nothing = np.zeros(X.shape[1])
+        self._set(*self._counts(X, s, nothing, nothing))
 
     def _update(self, X: Matrix, s: Vector) -> None:
-        self._count(self.heads_, self.tails_, X, s)
+        self._set(*self._counts(X, s, self.heads_, self.tails_))
 
-    def _count(self, heads: Vector, tails: Vector, X: Matrix, s: Vector) -> None:
+    def _forget(self, X: Matrix, s: Vector) -> None:
+        heads, tails = self._counts(X, -s, self.heads_, self.tails_)
+        slack = ROUNDING * (self.heads_ + self.tails_)
+        if (heads < -slack).any() or (tails < -slack).any() or (heads + tails <= slack).any():
+            raise InvalidData("these rows hold more heads or tails than the model has seen, or all that it has seen")
+        self._set(np.maximum(heads, 0.0), np.maximum(tails, 0.0))
+
+    def _counts(self, X: Matrix, s: Vector, heads: Vector, tails: Vector) -> tuple[Vector, Vector]:
+        """Heads and tails per column, (d,) each, after adding the flips of X with weights s."""
         F = self._flips(X)
-        self.heads_ = heads + s @ F
-        self.tails_ = tails + s @ (1.0 - F)
-        self.alpha_ = self.a + self.heads_
-        self.beta_ = self.b + self.tails_
+        return heads + s @ F, tails + s @ (1.0 - F)
+
+    def _set(self, heads: Vector, tails: Vector) -> None:
+        self.heads_, self.tails_ = heads, tails
+        self.alpha_, self.beta_ = self.a + heads, self.b + tails
 
     def _log_density(self, X: Matrix) -> Vector:
         return self._posterior(X).log_density(self._flips(X))
