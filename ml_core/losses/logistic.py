@@ -1,0 +1,61 @@
+"""The logistic loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.losses.base import Curvature, Derived, Interval
+
+
+@dataclass(frozen=True)
+class Logistic(Derived):
+    """ℓ(η, y) = log(1 + e^η) - y η for y in [0, 1]; link logit.
+
+    ∂ℓ/∂η = σ(η) - y, ∂²ℓ/∂η² = σ(η)(1 - σ(η)) ≤ ¼. Written with e^-|η|, so that nothing overflows and a well
+    classified row keeps its small loss to full relative accuracy.
+    """
+
+    @property
+    def domain(self) -> Interval:
+        """[0, 1]; values in between are shares of successes."""
+        return Interval(0.0, 1.0)
+
+    @property
+    def width(self) -> int:
+        """One predictor per row."""
+        return 1
+
+    @property
+    def curvature_bound(self) -> float:
+        """¼, reached at η = 0."""
+        return 0.25
+
+    def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
+        """(n,) ℓ and (n, 1) σ(η) - y."""
+        t, e, p = _parts(eta)
+        return _loss(t, e, y), (p - y)[:, None]
+
+    def all(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix, Curvature]:
+        """Also (n, 1, 1) σ(1 - σ)."""
+        t, e, p = _parts(eta)
+        return _loss(t, e, y), (p - y)[:, None], (e / np.square(1.0 + e))[:, None, None]
+
+    def start(self, y: Vector, s: Vector) -> Vector:
+        """logit of the weighted mean; infinite when every y is 0 or every y is 1."""
+        ones = float(s @ y)
+        with np.errstate(divide="ignore"):
+            return np.array([np.log(ones) - np.log(float(s @ (1.0 - y)))])
+
+
+def _parts(eta: Matrix) -> tuple[Vector, Vector, Vector]:
+    """η, e^-|η| and σ(η), each (n,)."""
+    t = eta[:, 0]
+    e = np.exp(-np.abs(t))
+    return t, e, np.where(t >= 0, 1.0, e) / (1.0 + e)
+
+
+def _loss(t: Vector, e: Vector, y: Vector) -> Vector:
+    return np.log1p(e) + (np.maximum(t, 0.0) - y * t)

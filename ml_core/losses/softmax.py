@@ -1,0 +1,86 @@
+"""The multinomial logistic loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.losses.base import Curvature, Derived, Interval
+
+Parametrization = Literal["full", "reference"]
+
+
+@dataclass(frozen=True)
+class Softmax(Derived):
+    """ℓ(η, y) = log Σₖ e^uₖ - u_y with scores u = B η, for classes y = 0 … K-1.
+
+    Scores are determined up to a common shift, so q = K - 1 predictors carry them: `full` takes an orthonormal B with
+    Bᵀ1 = 0 (scores sum to 0, and ‖W‖ is kept), `reference` B = [0; I] (class 0 has score 0).
+    ∂ℓ/∂η = Bᵀ(p - 1_y), ∂²ℓ/∂η² = Bᵀ(diag p - p pᵀ)B.
+    """
+
+    classes: int
+    parametrization: Parametrization = "full"
+
+    @property
+    def domain(self) -> Interval:
+        """Class numbers."""
+        return Interval(0.0, self.classes - 1.0, whole=True)
+
+    @property
+    def width(self) -> int:
+        """K - 1."""
+        return self.classes - 1
+
+    @property
+    def curvature_bound(self) -> float:
+        """diag p - ppᵀ ≤ ½ I; the reference's B has norm 1 too."""
+        return 0.5
+
+    @property
+    def basis(self) -> Matrix:
+        """B (K, K - 1); `full` is the Helmert basis."""
+        K = self.classes
+        if self.parametrization == "reference":
+            return np.eye(K)[:, 1:].copy()
+        B = np.zeros((K, K - 1))
+        for j in range(1, K):
+            B[:j, j - 1], B[j, j - 1] = 1.0, -float(j)
+            B[:, j - 1] /= np.sqrt(j * (j + 1.0))
+        return B
+
+    def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
+        """(n,) ℓ and (n, q) gradient."""
+        value, p, codes, B = self._parts(eta, y)
+        p[codes, np.arange(len(codes))] -= 1.0
+        return value, p.T @ B
+
+    def all(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix, Curvature]:
+        """Also (n, q, q) curvature."""
+        value, p, codes, B = self._parts(eta, y)
+        mean = p.T @ B
+        curve = (p.T @ (B[:, :, None] * B[:, None, :]).reshape(len(B), -1)).reshape(-1, self.width, self.width)
+        curve -= mean[:, :, None] * mean[:, None, :]
+        p[codes, np.arange(len(codes))] -= 1.0
+        return value, p.T @ B, curve
+
+    def start(self, y: Vector, s: Vector) -> Vector:
+        """Log shares of the classes in the coordinates of η; infinite where a class is absent."""
+        with np.errstate(divide="ignore"):
+            u = np.log(np.bincount(y.astype(np.int64), s, self.classes))
+        return np.asarray(u[1:] - u[0] if self.parametrization == "reference" else u @ self.basis)
+
+    def _parts(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix, np.ndarray, Matrix]:
+        """ℓ (n,), probabilities with classes along the first axis (K, n), which makes the sums fast, codes, B."""
+        B = self.basis
+        codes = y.astype(np.int64)
+        u = B @ eta.T
+        u -= u.max(axis=0)
+        own = u[codes, np.arange(len(codes))]
+        np.exp(u, out=u)
+        total = u.sum(axis=0)
+        u /= total
+        return np.log(total) - own, u, codes, B

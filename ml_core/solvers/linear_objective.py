@@ -1,0 +1,261 @@
+"""Loss ∘ linear predictor as one objective, summed over row blocks that stay in cache; X is never copied.
+
+Unknowns are V (D, q) in standardised columns z = (x - mean)/scale, the intercept in the last row: solvers see a well
+scaled problem and answers return in the units of X. Partial sums follow fixed row ranges, whatever the threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.losses.base import Derived, Interval, TwiceSmooth
+from ml_core.parallel import ordered_map
+
+BLOCK = 1 << 16
+CHUNKS = 8
+CHUNK_CELLS = 1 << 19
+SAMPLE = 8192
+OFFSET = 8.0
+EXTREME = 1e60
+TINY = 1e-15
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Centre and scale per column, (d,); `direct`: raw blocks are accurate enough and need no standardising."""
+
+    mean: Vector
+    scale: Vector
+    constant: Vector
+    direct: bool
+
+    @classmethod
+    def of(cls, X: Matrix, s: Vector, centre: bool) -> Columns:
+        """From every n/8192-th row (scales need not be exact), and from all rows where those show no spread."""
+        every = max(1, len(X) // SAMPLE)
+        mean, scale = _moments(X[::every], s[::every], centre)
+        flat = np.flatnonzero(scale <= TINY * np.abs(mean))
+        if len(flat) and len(X) > SAMPLE:
+            mean[flat], scale[flat] = _moments(X[:, flat], s, centre)
+        constant = scale <= TINY * np.abs(mean)
+        scale[constant] = 1.0
+        near = bool((np.abs(mean) <= OFFSET * scale).all())
+        mild = bool(((scale < EXTREME) & (scale > 1 / EXTREME)).all())
+        return cls(mean, scale, constant.astype(np.float64), near and mild)
+
+
+def _moments(X: Matrix, s: Vector, centre: bool) -> tuple[Vector, Vector]:
+    """Weighted mean (0 unless `centre`) and root mean square deviation from it, safe from overflow."""
+    top = np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    Y = X / top
+    w = s / s.sum()
+    mean = w @ Y if centre else np.zeros(X.shape[1])
+    mean = np.where(Y.min(axis=0) == Y.max(axis=0), Y[0] * centre, mean)
+    return mean * top, np.sqrt(w @ np.square(Y - mean)) * top
+
+
+class LinearObjective:
+    """f(V) = Σᵢ sᵢ ℓ(z̃ᵢᵀV, yᵢ) + ½ alpha ‖W‖², W the slopes in the units of X; the intercept is free.
+
+    Cost of a gradient O(n D q), of a Hessian O(n D² q²/2).
+    """
+
+    def __init__(
+        self, X: Matrix, y: Vector, s: Vector, loss: TwiceSmooth, *, alpha: float = 0.0, fit_intercept: bool = True,
+        columns: Columns | None = None,
+    ) -> None:  # fmt: skip
+        self.X, self.y, self.s, self.loss, self.alpha, self.fit_intercept = X, y, s, loss, alpha, fit_intercept
+        self.columns = columns or Columns.of(X, s, fit_intercept)
+        self.l2 = np.zeros(X.shape[1] + fit_intercept)
+        if alpha > 0:
+            with np.errstate(over="ignore", divide="ignore"):
+                self.l2[: X.shape[1]] = np.minimum(alpha / np.square(self.columns.scale), np.finfo(float).max ** 0.5)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(D, q)."""
+        return self.X.shape[1] + self.fit_intercept, self.loss.width
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns D q."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def hessian_cost(self) -> float:
+        """Time of a pass with Hessian in passes without."""
+        D, q = self.shape
+        return 1.0 + D / 16 if q == 1 else 1.0 + D * q / 12
+
+    def zero(self) -> Vector:
+        """The starting point 0, flat."""
+        return np.zeros(self.size)
+
+    def thin(self, factor: int) -> LinearObjective:
+        """Every `factor`-th row, weighted `factor`-fold: an estimate of this objective from a part of the rows."""
+        return LinearObjective(
+            self.X[::factor], self.y[::factor], self.s[::factor] * factor, self.loss,
+            alpha=self.alpha, fit_intercept=self.fit_intercept, columns=self.columns,
+        )  # fmt: skip
+
+    def pack(self, W: Matrix, b: Vector) -> Vector:
+        """Slopes (q, d) and intercepts (q,) in the units of X → flat unknowns."""
+        V = W.T * self.columns.scale[:, None]
+        return np.vstack([V, b + W @ self.columns.mean]).ravel() if self.fit_intercept else V.ravel()
+
+    def unpack(self, v: Vector) -> tuple[Matrix, Vector]:
+        """Flat unknowns → slopes (q, d) and intercepts (q,) in the units of X."""
+        d = self.X.shape[1]
+        V = v.reshape(self.shape)
+        W = np.ascontiguousarray((V[:d] / self.columns.scale[:, None]).T)
+        return W, V[d] - W @ self.columns.mean if self.fit_intercept else np.zeros(len(W))
+
+    def to_raw(self) -> Matrix:
+        """T (D, D) with (slopes, intercept) = T V; covariances follow as T C Tᵀ."""
+        D, d = self.shape[0], self.X.shape[1]
+        T = np.eye(D)
+        T[np.arange(d), np.arange(d)] = 1.0 / self.columns.scale
+        if self.fit_intercept:
+            T[d, :d] = -self.columns.mean / self.columns.scale
+        return T
+
+    def predictor(self, v: Vector) -> Matrix:
+        """(n, q) η."""
+        return np.vstack([self._predict(self._rows(a, b), v) for a, b in self._blocks(0, len(self.X))])
+
+    def value_gradient(self, v: Vector) -> tuple[float, Vector]:
+        """f and its gradient, flat."""
+        f, g, _ = self._sum(v, second=False)
+        return f, g
+
+    def second(self, v: Vector) -> tuple[float, Vector, Matrix]:
+        """f, gradient and Hessian (Dq, Dq)."""
+        f, g, H = self._sum(v, second=True)
+        assert H is not None  # noqa: S101 - asked for
+        return f, g, H
+
+    def partial_gradient(self, v: Vector, rows: np.ndarray) -> Vector:
+        """Unbiased estimate of the gradient from some rows, flat."""
+        Z = (self.X[rows] - self.columns.mean) / self.columns.scale
+        eta = self._predict(Z, v, standard=True)
+        r = self.loss.gradient(eta, self.y[rows]) * (self.s[rows] * (len(self.X) / len(rows)))[:, None]
+        G = np.vstack([Z.T @ r, r.sum(axis=0)]) if self.fit_intercept else Z.T @ r
+        return (G + self.l2[:, None] * v.reshape(self.shape)).ravel()
+
+    def lipschitz(self) -> float:
+        """Bound of the Hessian's largest eigenvalue: the loss's bound times that of Z̃ᵀSZ̃, plus the largest penalty."""
+        unit = LinearObjective(self.X, self.y, self.s, _Unit(), fit_intercept=self.fit_intercept, columns=self.columns)
+        top = np.linalg.eigvalsh(unit.second(unit.zero())[2])[-1]
+        return float(self.loss.curvature_bound * top + self.l2.max())
+
+    def _blocks(self, start: int, stop: int) -> list[tuple[int, int]]:
+        D, q = self.shape
+        rows = max(32, BLOCK // (D * q))
+        return [(a, min(a + rows, stop)) for a in range(start, stop, rows)]
+
+    def _rows(self, a: int, b: int) -> Matrix:
+        if self.columns.direct:
+            return self.X[a:b]
+        Z = self.X[a:b] - self.columns.mean
+        Z /= self.columns.scale
+        return Z
+
+    def _predict(self, Z: Matrix, v: Vector, *, standard: bool = False) -> Matrix:
+        d = self.X.shape[1]
+        V = v.reshape(self.shape)
+        if self.columns.direct and not standard:
+            W, b = self.unpack(v)
+            return Z @ W.T + b
+        return Z @ V[:d] + (V[d] if self.fit_intercept else 0.0)
+
+    def _sum(self, v: Vector, *, second: bool) -> tuple[float, Vector, Matrix | None]:
+        n, (D, q) = len(self.X), self.shape
+        count = CHUNKS if self.X.size * q > CHUNK_CELLS else 1
+        edges = [n * i // count for i in range(count + 1)]
+        f, G, H = 0.0, np.zeros((D, q)), np.zeros((q, q, D, D) if second else 0)
+        ranges = list(pairwise(edges))
+        for fi, Gi, Hi in ordered_map(lambda r: self._chunk(r[0], r[1], v, second), ranges):
+            f, G = f + fi, G + Gi
+            if second:
+                H += Hi
+        G, flat = self._standard(G, H, second)
+        V = v.reshape(self.shape)
+        f += 0.5 * float(self.l2 @ np.square(V).sum(axis=1))
+        G = G + self.l2[:, None] * V
+        if flat is not None:
+            flat[np.arange(D * q), np.arange(D * q)] += np.repeat(self.l2, q)
+        return f, G.ravel(), flat
+
+    def _standard(self, G: Matrix, H: np.ndarray, second: bool) -> tuple[Matrix, Matrix | None]:
+        """Sums over raw rows → over standardised rows; Hessian blocks → one matrix in the order of the unknowns."""
+        D, q = self.shape
+        if self.columns.direct:
+            T = self.to_raw()
+            G = T.T @ G
+            H = T.T @ H @ T if second else H
+        if not second:
+            return G, None
+        for j in range(q):
+            H[:j, j] = H[j, :j].transpose(0, 2, 1)
+        return G, np.ascontiguousarray(H.transpose(2, 0, 3, 1).reshape(D * q, D * q))
+
+    def _chunk(self, start: int, stop: int, v: Vector, second: bool) -> tuple[float, Matrix, np.ndarray]:
+        """Sums of value, gradient (D, q) and Hessian (q, q, D, D), lower blocks, over a range of rows."""
+        D, q = self.shape
+        f, G, H = 0.0, np.zeros((D, q)), np.zeros((q, q, D, D) if second else 0)
+        d = self.X.shape[1]
+        for a, b in self._blocks(start, stop):
+            Z, y, s = self._rows(a, b), self.y[a:b], self.s[a:b]
+            eta = self._predict(Z, v)
+            if second:
+                value, r, C = self.loss.all(eta, y)
+                (_add_single if q == 1 else _add_several)(H, Z, C * s[:, None, None], self.fit_intercept)
+            else:
+                value, r = self.loss.value_gradient(eta, y)
+            r = r * s[:, None]
+            f += float(s @ value)
+            G[:d] += Z.T @ r
+            G[d:] += r.sum(axis=0)
+        return f, G, H
+
+
+def _add_single(H: np.ndarray, Z: Matrix, C: np.ndarray, intercept: bool) -> None:
+    """H += Z̃ᵀ diag(c) Z̃ as one symmetric product."""
+    U = np.empty((len(Z), Z.shape[1] + intercept))
+    root = np.sqrt(C[:, :, 0])
+    np.multiply(Z, root, out=U[:, : Z.shape[1]])
+    U[:, Z.shape[1] :] = root
+    H[0, 0] += U.T @ U
+
+
+def _add_several(H: np.ndarray, Z: Matrix, C: np.ndarray, intercept: bool) -> None:
+    """H[j, k] += Z̃ᵀ diag(c_jk) Z̃ for k ≤ j, one product per j."""
+    Zt = np.hstack([Z, np.ones((len(Z), 1))]) if intercept else Z
+    n, D = Zt.shape
+    for j in range(C.shape[1]):
+        weighted = (C[:, j, : j + 1, None] * Zt[:, None, :]).reshape(n, (j + 1) * D)
+        H[j, : j + 1] += (Zt.T @ weighted).reshape(D, j + 1, D).transpose(1, 0, 2)
+
+
+class _Unit(Derived):
+    """Curvature 1: its Hessian is the Gram matrix."""
+
+    domain = Interval()
+    width = 1
+    curvature_bound = 1.0
+
+    def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
+        """ℓ = 0, gradient 0."""
+        return np.zeros(len(y)), np.zeros((len(y), 1))
+
+    def start(self, y: Vector, s: Vector) -> Vector:
+        """0, as good as any."""
+        return np.zeros(1)
+
+    def all(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix, np.ndarray]:
+        """ℓ = 0, gradient 0, curvature 1."""
+        return np.zeros(len(y)), np.zeros((len(y), 1)), np.ones((len(y), 1, 1))

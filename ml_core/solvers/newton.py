@@ -1,0 +1,194 @@
+"""Newton's method with backtracking. A Hessian is formed only when it pays; large problems start on few rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from ml_core import progress
+from ml_core.arrays import Matrix, Vector
+from ml_core.solvers.base import Reason, Solution
+from ml_core.solvers.lbfgs import MEMORY, Pair, direction, remember
+
+EPS = float(np.finfo(float).eps)
+SINGULAR = 1e-13
+ARMIJO = 1e-4
+HALVINGS = 40
+THIN = 8
+MIN_ROWS = 2000
+SLOW = 0.3
+STALE_HALVINGS = 2
+FIRST_LOOK = 6
+
+Solve = Callable[[Vector], Vector]
+
+
+class SecondOrder(Protocol):
+    """What Newton asks of an objective."""
+
+    @property
+    def hessian_cost(self) -> float:
+        """Time of `second` in units of `value_gradient`."""
+
+    def value_gradient(self, v: Vector) -> tuple[float, Vector]:
+        """f, ∇f."""
+
+    def second(self, v: Vector) -> tuple[float, Vector, Matrix]:
+        """f, ∇f, ∇²f."""
+
+
+class Thinnable(SecondOrder, Protocol):
+    """An objective that is a sum over rows."""
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+
+    @property
+    def X(self) -> Matrix:  # noqa: N802
+        """The rows."""
+
+    def zero(self) -> Vector:
+        """Where to start from nothing."""
+
+    def thin(self, factor: int) -> Thinnable:
+        """The same from every `factor`-th row."""
+
+
+def inverse(H: Matrix) -> Solve:
+    """g → H⁻¹g by Cholesky; where H is singular to working precision, by its pseudo-inverse (the shortest step)."""
+    if not np.isfinite(H).all():
+        raise FloatingPointError("the Hessian is not finite")
+    try:
+        factor = cho_factor(H, lower=True, check_finite=False)
+        pivots = np.diag(factor[0]) ** 2 / np.maximum(np.diag(H), np.finfo(float).tiny)
+        if pivots.min() > SINGULAR:
+            return lambda g: np.asarray(cho_solve(factor, g, check_finite=False))
+    except LinAlgError:
+        pass  # the eigenvalues below say which directions are flat
+    values, Q = np.linalg.eigh(H)
+    keep = values > len(H) * SINGULAR * max(values[-1], np.finfo(float).tiny)
+    half = Q[:, keep] / np.sqrt(values[keep])
+    return lambda g: np.asarray(half @ (half.T @ g))
+
+
+def newton(
+    objective: SecondOrder, v0: Vector, *, tol: float, max_iter: int, solve: Solve | None = None,
+    slow: Callable[[Vector], bool] | None = None, report: bool = True,
+) -> tuple[Solution, Solve]:  # fmt: skip
+    """Minimise; returns the solution and the last H⁻¹.
+
+    Stops when the distance left to the minimum, in the norm of the Hessian (for a likelihood: standard errors), is at
+    most `tol`. `solve` may start from an approximate H⁻¹. `slow(v)` is asked at steps 6, 12, 24 … that contract badly
+    whether to give up as separable. Steps between new Hessians are corrected by the last steps (L-BFGS). O(n D q) per
+    step, O(n D² q²) per step with a new Hessian.
+    """
+    at = _Descent(objective, v0, solve)
+    trace: list[float] = []
+    look = FIRST_LOOK
+    for step in range(max_iter + 1):
+        trace.append(at.f)
+        left = at.aim()
+        if report:
+            progress.tick(step, max_iter, objective=at.f, distance=left)
+        if left <= tol or (left < 1e-3 and left * at.contraction <= 0.01 * tol):
+            return Solution(at.v - at.p, step, True, "gradient", trace), at.solve
+        if left < 1e-8 and at.contraction > 0.5:
+            return Solution(at.v, step, True, "step", trace), at.solve
+        if slow is not None and at.contraction > SLOW and step >= look:
+            look *= 2
+            if slow(at.v):
+                return Solution(at.v, step, False, "separable", trace), at.solve
+        if step < max_iter and not at.move(_pays(left, tol, at.contraction, objective.hessian_cost)):
+            return Solution(at.v, step, False, "line_search", trace), at.solve
+    return Solution(at.v, max_iter, False, "max_iter", trace), at.solve
+
+
+class _Descent:
+    """The point, its gradient, the H⁻¹ in use and how well it contracts."""
+
+    def __init__(self, objective: SecondOrder, v: Vector, solve: Solve | None) -> None:
+        self.objective, self.v = objective, v
+        self.pairs: deque[Pair] = deque(maxlen=MEMORY)
+        self.last, self.contraction, self.stale = np.inf, 0.1, solve is not None
+        if solve is None:
+            self.f, self.g, H = objective.second(v)
+            self.renew(H)
+        else:
+            self.f, self.g = objective.value_gradient(v)
+            self.solve = solve
+
+    def renew(self, H: Matrix) -> None:
+        """Take the inverse of a Hessian at v."""
+        self.solve, self.stale, self.contraction, self.last = inverse(H), False, 1.0, np.inf
+        self.pairs.clear()
+
+    def aim(self) -> float:
+        """Set the step p; returns the distance left, and learns the contraction of the last step."""
+        self.p = direction(self.g, self.pairs, self.solve)
+        self.left = max(float(self.g @ self.p), 0.0) ** 0.5
+        if np.isfinite(self.last):
+            self.contraction = min(self.left / self.last, 1.0)
+        return self.left
+
+    def move(self, fresh: bool) -> bool:
+        """Step, with a new Hessian at the end if `fresh`; a poor step along an old Hessian renews it instead."""
+        found = _search(self.objective, self.v, self.f, self.p, self.left, second=fresh,
+                        tries=STALE_HALVINGS if self.stale else HALVINGS)  # fmt: skip
+        if found is None:
+            if self.stale:
+                self.renew(self.objective.second(self.v)[2])
+                return True
+            return False
+        v, self.f, g, H = found
+        if H is None:
+            remember(self.pairs, v - self.v, g - self.g)
+            self.stale = True
+        self.v, self.g = v, g
+        last = self.left
+        if H is not None:
+            self.renew(H)
+        self.last = last
+        return True
+
+
+def _pays(left: float, tol: float, contraction: float, cost: float) -> bool:
+    """Whether two passes with Hessian are cheaper than carrying on with the old one at its rate of contraction."""
+    if contraction >= 1.0:
+        return True
+    return float(np.log(max(left / tol, 1.0)) / -np.log(max(contraction, EPS))) > 2.0 * cost
+
+
+def _search(
+    objective: SecondOrder, v: Vector, f: float, p: Vector, left: float, *, second: bool, tries: int
+) -> tuple[Vector, float, Vector, Matrix | None] | None:
+    """The first of v - p, v - p/2, … that lowers f enough, up to the rounding of f; only v - p gets a Hessian."""
+    t = 1.0
+    for _ in range(tries):
+        trial = v - t * p
+        H: Matrix | None = None
+        with np.errstate(over="ignore", invalid="ignore"):
+            if second and t == 1.0:
+                ft, gt, H = objective.second(trial)
+            else:
+                ft, gt = objective.value_gradient(trial)
+        if np.isfinite(ft) and ft <= f - ARMIJO * t * left**2 + 32 * EPS * abs(f):
+            return trial, ft, gt, H
+        t /= 2
+    return None
+
+
+def coarse_start(objective: Thinnable) -> tuple[Vector, Solve | None]:
+    """A start and an approximate H⁻¹ from every 8th row, recursively, when those are many times the unknowns."""
+    if len(objective.X) < THIN * max(MIN_ROWS, 20 * objective.size):
+        return objective.zero(), None
+    coarse = objective.thin(THIN)
+    v, solve = coarse_start(coarse)
+    enough = 0.3 * np.sqrt(objective.size)
+    solution, solve = newton(coarse, v, tol=enough, max_iter=20, solve=solve, report=False)
+    kept: Reason = "gradient"
+    return (solution.w, solve) if solution.reason == kept else (objective.zero(), None)

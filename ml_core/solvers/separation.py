@@ -1,0 +1,93 @@
+"""Whether linear scores separate classes, so that an unpenalised likelihood has no maximum; by linear programming."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import linprog
+
+from ml_core import progress
+from ml_core.arrays import Codes, Matrix, Vector
+
+MARGIN = 1e-6
+SLACK = 1e-8
+BATCH = 1000
+ROUNDS = 60
+
+
+@dataclass(frozen=True)
+class Separation:
+    """`complete`: every row on its side with a margin; `quasi`: some rows on the boundary; `none`.
+
+    `direction` (D, K-1): scores of classes 1 … K-1 against class 0 (score 0) along which no row loses.
+    """
+
+    kind: Literal["none", "quasi", "complete"]
+    direction: Matrix
+
+
+def separation(Z: Matrix, codes: Codes, K: int, hint: Matrix) -> Separation:
+    """Search V (D, K-1), |V| ≤ 1, with u_y - u_k ≥ 0 for every row and k ≠ y, u = (0, Z V), and > 0 for some.
+
+    Two programs: first the widest common margin (complete separation), then the largest sum of margins (quasi). Rows
+    enter as they are violated, the hardest under `hint` (a fit so far) first. Z (n, D) should be well scaled.
+
+    References
+    ----------
+    Albert, Anderson (1984), On the existence of maximum likelihood estimates in logistic regression models, Biometrika.
+    """
+    problem = _Margins(Z, codes, K)
+    widest = problem.solve(hint, common=True)
+    if widest is not None and problem.of(widest).min() > MARGIN:
+        return Separation("complete", widest)
+    largest = problem.solve(hint, common=False)
+    if largest is not None and problem.of(largest).max() > MARGIN:
+        return Separation("quasi", largest)
+    return Separation("none", np.zeros((Z.shape[1], K - 1)))
+
+
+class _Margins:
+    """Margins u_y - u_k of every row against every other class, and the programs over them."""
+
+    def __init__(self, Z: Matrix, codes: Codes, K: int) -> None:
+        self.Z, self.codes, self.K = Z, codes, K
+        T = np.zeros((len(Z), K))
+        T[np.arange(len(Z)), codes] = K
+        self.total = Z.T @ (T - 1.0)[:, 1:]
+        self.other = np.argsort(np.arange(K) == codes[:, None], axis=1, kind="stable")[:, : K - 1]
+
+    def of(self, V: Matrix) -> Vector:
+        """(n (K-1),) margins, row after row."""
+        u = np.hstack([np.zeros((len(self.Z), 1)), self.Z @ V])
+        own = np.take_along_axis(u, self.codes[:, None], axis=1)
+        return np.asarray((own - np.take_along_axis(u, self.other, axis=1)).ravel())
+
+    def constraints(self, picked: np.ndarray) -> Matrix:
+        """(m, D (K-1)) coefficients of the picked margins."""
+        rows, k = picked // (self.K - 1), self.other.ravel()[picked]
+        sign = np.zeros((len(picked), self.K))
+        sign[np.arange(len(picked)), self.codes[rows]] = 1.0
+        sign[np.arange(len(picked)), k] -= 1.0
+        return (self.Z[rows][:, :, None] * sign[:, None, 1:]).reshape(len(picked), -1)
+
+    def solve(self, hint: Matrix, *, common: bool) -> Matrix | None:
+        """The V of the program with no violated margin, or None when there is none."""
+        picked = np.argsort(self.of(hint), kind="stable")[:BATCH]
+        size = max(float(np.abs(self.total).max()), np.finfo(float).tiny)
+        gain = np.zeros(self.total.size) if common else -self.total.ravel() / size
+        for step in range(ROUNDS):
+            progress.tick(step, ROUNDS, "separation checks")
+            A = np.hstack([-self.constraints(picked), np.full((len(picked), 1), float(common))])
+            bounds = [(-1.0, 1.0)] * self.total.size + [(0.0, 1.0)]
+            out = linprog(np.append(gain, -float(common)), A_ub=A, b_ub=np.zeros(len(A)), bounds=bounds, method="highs")
+            if out.status != 0 or (common and -out.fun <= MARGIN):
+                return None
+            V = out.x[:-1].reshape(self.total.shape)
+            margins = self.of(V)
+            broken = np.setdiff1d(np.flatnonzero(margins < (MARGIN if common else -SLACK)), picked)
+            if not len(broken):
+                return V if margins.min() >= -MARGIN * min(1.0, float(margins.max())) else None
+            picked = np.concatenate([picked, broken[np.argsort(margins[broken], kind="stable")[:BATCH]]])
+        return None
