@@ -143,15 +143,16 @@ def plus_plus(X: Matrix, s: Vector, k: int, rng: np.random.Generator) -> Matrix:
 
 def _potentials(X: Matrix, s: Vector, candidates: Matrix, closest: Vector) -> tuple[Matrix, Vector]:
     """(m, n) squared distances to the nearest centre if a candidate joined, and their weighted sums (m,)."""
-    out, starts = np.empty((len(candidates), len(X))), range(0, len(X), BLOCK)
+    # One spare column: a block is then never contiguous, so that one compiled version serves all sizes.
+    out, starts = np.empty((len(candidates), len(X) + 1)), range(0, len(X), BLOCK)
     potential = np.empty((len(starts), len(candidates)))
 
     def block(at: int) -> None:
         r = slice(at, at + BLOCK)
-        _nearer(X[r], s[r], candidates, closest[r], out[:, r], potential[at // BLOCK])
+        _nearer(X[r], s[r], candidates, closest[r], out[:, :-1][:, r], potential[at // BLOCK])
 
     list(blocks(block, len(X), candidates.size))
-    return out, potential.sum(axis=0)
+    return out[:, :-1], potential.sum(axis=0)
 
 
 def _draw(mass: Vector, rng: np.random.Generator, m: int) -> list[int]:
