@@ -19,7 +19,7 @@ def log_softmax(scores: Matrix) -> Matrix:
     """scores - logsumexp(scores), by row, (n, K). A row of all -inf gives the uniform distribution."""
     top = scores.max(axis=1, keepdims=True)
     shifted = scores - np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         out = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     lost = ~np.isfinite(top[:, 0])
     out[lost] = -np.log(scores.shape[1])
