@@ -40,6 +40,7 @@ class ForkServer:
     """The runner's side: start the server, ask for children, hear of their ends."""
 
     def __init__(self, settings: Settings, work: str, warm: str | None, environ: Mapping[str, str]) -> None:
+        self.warm = warm is not None
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         clean = {k: v for k, v in environ.items() if not k.startswith("POSTFIT_")}
         command = [sys.executable, "-m", "service.runner.forkserver", str(theirs.fileno()), str(os.getpid()), work]

@@ -28,17 +28,41 @@ class Program:
     warm: str | None
 
 
+class Backoff:
+    """Pauses that double with every failure in a row."""
+
+    def __init__(self) -> None:
+        self._next, self._until = RETRY_SECONDS[0], 0.0
+
+    def over(self) -> bool:
+        """Whether it may be tried (again)."""
+        return time.monotonic() >= self._until
+
+    def failed(self) -> float:
+        """Note a failure; the seconds until the next try."""
+        pause, self._next = self._next, min(2 * self._next, RETRY_SECONDS[1])
+        self._until = time.monotonic() + pause
+        return pause
+
+    def reset(self) -> None:
+        """Note a success."""
+        self._next = RETRY_SECONDS[0]
+
+
 class Pool:
-    """Keeps warm children ready and hears of everything that happens to them."""
+    """Keeps children ready and hears of everything that happens to them.
+
+    A first fork server answers as soon as its imports are done, while a second one compiles what is not in the cache
+    yet; when that one is warm it takes over and the first ends with its last child.
+    """
 
     def __init__(self, settings: Settings, program: Program, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._program = program
         self._environ = environ
         self._selector = selectors.DefaultSelector()
-        self._server: ForkServer | None = None
-        self._pause = RETRY_SECONDS[0]
-        self._not_before = 0.0
+        self._servers: list[ForkServer] = []
+        self._new_server, self._new_child = Backoff(), Backoff()
         self._known: dict[int, Child] = {}
         self._starting: list[Child] = []
         self.spares: list[Child] = []
@@ -64,12 +88,12 @@ class Pool:
                 self._hear(key.data, through)
             elif key.fileobj is self._woken:
                 os.read(self._woken, 512)
-        if self._server is not None:
-            exits = self._server.exits()
+        for server in list(self._servers):
+            exits = server.exits()
             for end in exits or ():
                 self._ended(end, through)
             if exits is None:
-                self._lost(through)
+                self._lost(server, through)
         return list(through.values())
 
     def start(self, claim: Claim) -> None:
@@ -90,28 +114,58 @@ class Pool:
             if child.pid:
                 child.kill("lost")
             self._close(child)
-        self._end_server()
+        for server in list(self._servers):
+            self._end(server)
         self._selector.close()
         os.close(self._woken)
         os.close(self.wake)
 
     def _refill(self) -> None:
-        if time.monotonic() < self._not_before:
+        if self._new_server.over():
+            self._start_servers()
+        current = next((s for s in reversed(self._servers) if s.ready), None)
+        if current is None:
             return
-        if self._server is None:
-            self._server = ForkServer(self._settings, self._program.work, self._program.warm, self._environ)
-            self._selector.register(self._server.control, selectors.EVENT_READ)
+        self._retire(current)
+        if current.warm or not self._program.warm:
+            self._new_server.reset()
         wanted = min(SPARES, self._settings.slots + 1)
-        while self._server.ready and len(self.spares) + len(self._starting) < wanted:
+        while self._new_child.over() and len(self.spares) + len(self._starting) < wanted:
             try:
-                child = Child(*self._server.spawn())
+                child = Child(*current.spawn(), server=current)
             except OSError as failed:
                 log.warning("no worker can be started now: %s", failed)
-                self._hold_on()
+                self._new_child.failed()
                 return
             self._starting.append(child)
             self._selector.register(child.pipe, selectors.EVENT_READ, child)
             self._selector.register(child.log, selectors.EVENT_READ, child)
+
+    def _start_servers(self) -> None:
+        warm = self._program.warm
+        if not self._servers:
+            self._begin(None)
+        elif warm and self._servers[0].ready and not any(server.warm for server in self._servers):
+            self._begin(warm)
+
+    def _begin(self, warm: str | None) -> None:
+        server = ForkServer(self._settings, self._program.work, warm, self._environ)
+        self._selector.register(server.control, selectors.EVENT_READ)
+        self._servers.append(server)
+
+    def _retire(self, current: ForkServer) -> None:
+        """Let go of the servers before this one, each as soon as nobody works there."""
+        for server in self._servers[: self._servers.index(current)]:
+            self._forget(server)
+            if all(child.server is not server for child in self.busy):
+                self._end(server)
+
+    def _forget(self, server: ForkServer) -> None:
+        """Close the children of a server that have no work."""
+        for waiting in (self._starting, self.spares):
+            for child in [child for child in waiting if child.server is server]:
+                waiting.remove(child)
+                self._close(child)
 
     def _hear(self, child: Child, through: Through) -> None:
         if child.pipe.fileno() < 0:
@@ -124,7 +178,7 @@ class Pool:
             self._known[child.pid] = child
             self.spares.append(child)
             self.refreshed = True
-            self._pause = RETRY_SECONDS[0]
+            self._new_child.reset()
         elif child.gone:
             self._silent(child)
         elif child.final is not None and child in self.busy:
@@ -138,7 +192,7 @@ class Pool:
             return
         if child in self._starting:
             self._starting.remove(child)
-            self._hold_on()
+            self._new_child.failed()
         if child in self.spares:
             self.spares.remove(child)
         self._close(child)
@@ -154,29 +208,21 @@ class Pool:
             child.gone = True
             self._silent(child)
 
-    def _lost(self, through: Through) -> None:
-        """The fork server ended; its children end with it."""
-        log.error("the fork server ended and is started again in %.1f s", self._pause)
-        self._end_server()
-        self._known.clear()
-        self._hold_on()
+    def _lost(self, server: ForkServer, through: Through) -> None:
+        """A fork server ended; its children end with it."""
+        self._end(server)
+        self._forget(server)
+        pause = self._new_server.failed()
+        log.error("a fork server ended and is started again in %.1f s", pause)
         for child in self.busy:
-            child.listen()
-            through.setdefault(child.pid, (child, None))
-        for child in [*self._starting, *self.spares]:
-            self._close(child)
-        self._starting.clear()
-        self.spares.clear()
+            if child.server is server:
+                child.listen()
+                through.setdefault(child.pid, (child, None))
 
-    def _end_server(self) -> None:
-        if self._server is not None:
-            self._selector.unregister(self._server.control)
-            self._server.close()
-            self._server = None
-
-    def _hold_on(self) -> None:
-        self._not_before = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, RETRY_SECONDS[1])
+    def _end(self, server: ForkServer) -> None:
+        self._selector.unregister(server.control)
+        self._servers.remove(server)
+        server.close()
 
     def _unregister(self, child: Child) -> None:
         registered = self._selector.get_map()
@@ -185,6 +231,7 @@ class Pool:
                 self._selector.unregister(descriptor)
 
     def _close(self, child: Child) -> None:
+        self._known.pop(child.pid, None)
         if child.pipe.fileno() >= 0:
             self._unregister(child)
             child.close()

@@ -13,7 +13,7 @@ import msgspec
 
 from service.ports import Attempt, Claim, Json, State
 from service.runner.child import Order, memory_error
-from service.runner.forkserver import Exit
+from service.runner.forkserver import Exit, ForkServer
 from service.runner.process import anonymous_bytes, kernel_kills, kill_tree
 
 Reason = Literal["cancelled", "timed_out", "memory_limit", "lost", "released"]
@@ -32,12 +32,13 @@ class Verdict:
     error: Json | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Child:
     """A process that waits for a job or works on one."""
 
     pipe: socket.socket
     log: int
+    server: ForkServer | None = None
     pid: int = 0
     claim: Claim | None = None
     reason: Reason | None = None

@@ -29,7 +29,9 @@ def _spin(n: int) -> int:
 
 
 def warm() -> None:
-    """Compile before the fork, as the service does."""
+    """Compile before the fork, as the service does, which may take long."""
+    while "WARM_WHEN" in os.environ and not Path(os.environ["WARM_WHEN"]).exists():
+        time.sleep(0.01)
     _spin(0)
 
 
@@ -47,6 +49,7 @@ def echo(job: Job, report: Report) -> dict[str, Any]:
     threads = {name: os.environ[name] for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
     return {
         "spec": job.spec, "attempt": report.attempt, "cores": report.cores, "nice": os.nice(0), "threads": threads,
+        "warm": bool(_spin.signatures),
         "leader": os.getpid() == os.getpgid(0) == os.getsid(0), "array": np.arange(3), "not_finite": float("nan"),
     }  # fmt: skip
 

@@ -78,11 +78,31 @@ def test_a_killed_fork_server_is_replaced(bench: Bench, tmp_path: Path) -> None:
     runner = bench.run()
     job_id = bench.put("loop", mark=str(tmp_path / "mark"))
     first = pids(tmp_path / "mark", 1)[0]
-    psutil.Process(runner.pid).children()[0].kill()
+    psutil.Process(first).parent().kill()
     assert eventually(lambda: gone(first)) < 5.0
     pids(tmp_path / "mark", 2)
     assert runner.poll() is None
     assert bench.running(job_id).attempts == 2
+
+
+def test_work_begins_before_everything_is_compiled(bench: Bench, tmp_path: Path) -> None:
+    runner = bench.run(WARM_WHEN=str(tmp_path / "warm"))
+    early = bench.ended(bench.put("echo"))
+    assert early.result is not None
+    assert early.result["warm"] is False
+    long = bench.put("loop", mark=str(tmp_path / "mark"))
+    first = psutil.Process(pids(tmp_path / "mark", 1)[0])
+    (tmp_path / "warm").touch()
+
+    def warm() -> bool:
+        job = bench.ended(bench.put("echo", lane="instant"))
+        return job.result is not None and job.result["warm"]
+
+    eventually(warm)
+    assert len(psutil.Process(runner.pid).children()) == 2
+    assert first.is_running()
+    bench.ledger.cancel(long)
+    eventually(lambda: len(psutil.Process(runner.pid).children()) == 1)
 
 
 def test_sigterm_hands_jobs_back_without_counting_the_attempt(bench: Bench, tmp_path: Path) -> None:
