@@ -99,6 +99,14 @@ class HasProba:
         """(n, K) logarithms of the probabilities."""
         return self._log_proba(check_query(self, X))
 
+    def predict_with_proba(self, X: Any) -> tuple[np.ndarray, Matrix]:
+        """`predict` and `predict_proba` of the same rows, computed once where the decision is the largest probability."""
+        A = check_query(self, X)
+        P = self._proba(A)
+        codes = P.argmax(axis=1) if type(self)._decide is HasProba._decide else self._decide(A)
+        classes = getattr(self, "classes_", None)
+        return (codes if classes is None else classes[codes]), P
+
     def _proba(self, X: Matrix) -> Matrix:
         return np.asarray(np.exp(self._log_proba(X)))
 

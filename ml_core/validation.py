@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -13,7 +14,7 @@ from ml_core.errors import DataConversionWarning, InvalidData, Issue, NotFittedE
 ACCEPTS = {
     "real": (lambda X: np.isfinite(X), "a finite number"),
     "binary": (lambda X: (X == 0) | (X == 1), "0 or 1"),
-    "count": (lambda X: (X >= 0) & (X == np.floor(X)), "a whole number of at least 0"),
+    "count": (lambda X: (X >= 0) & (np.floor(X) == X), "a whole number of at least 0"),
     "nonnegative": (lambda X: X >= 0, "a number of at least 0"),
 }
 MAX_ISSUES = 20
@@ -40,7 +41,7 @@ def _dense(X: Any, name: str = "X") -> np.ndarray:
 
 def check_matrix(X: Any, *, owner: str = "", accepts: str = "real", min_rows: int = 1) -> Matrix:
     """X as float64, C-ordered (n, d); InvalidData says which cell is not finite or outside the domain."""
-    A = _dense(X)
+    A = X if type(X) is np.ndarray and X.dtype == np.float64 else _dense(X)
     if A.ndim != 2:
         raise InvalidData(
             f"Expected 2D array, got {A.ndim}D array instead. Reshape your data: array.reshape(-1, 1) for one feature, "
@@ -57,8 +58,9 @@ def check_matrix(X: Any, *, owner: str = "", accepts: str = "real", min_rows: in
 
 
 def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
-    if np.isfinite(A.sum()) and accepts == "real":
-        return
+    with np.errstate(over="ignore"):
+        if accepts == "real" and math.isfinite(A.sum()):
+            return
     test, want = ACCEPTS[accepts]
     bad = np.argwhere(~test(A))
     if not len(bad):
@@ -66,7 +68,9 @@ def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
     issues = [Issue(f"/rows/{i}/{j}", "out_of_domain", f"expected {want}, got {A[i, j]}") for i, j in bad[:MAX_ISSUES]]
     i, j = bad[0]
     if np.isfinite(A).all():
-        raise InvalidData(f"{owner or 'X'} accepts {want}; row {i}, column {j} is {A[i, j]:g} ({len(bad)} such)", issues)
+        raise InvalidData(
+            f"{owner or 'X'} accepts {want}; row {i}, column {j} is {A[i, j]:g} ({len(bad)} such)", issues
+        )
     raise InvalidData(f"Input X contains NaN or infinity: row {i}, column {j} is {A[i, j]} ({len(bad)} such)", issues)
 
 
@@ -99,7 +103,9 @@ def _column(y: Any, n: int, owner: str, several: bool = False) -> np.ndarray:
         raise InvalidData("Complex data not supported: y holds complex numbers")
     if t.ndim == 2 and t.shape[1] == 1 and not several:
         warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Use y.ravel().", DataConversionWarning, stacklevel=5
+            "A column-vector y was passed when a 1d array was expected. Use y.ravel().",
+            DataConversionWarning,
+            stacklevel=5,
         )
         t = t[:, 0]
     if t.ndim != 1 and not (several and t.ndim == 2):
@@ -130,7 +136,9 @@ def check_labels(y: Any, n: int, owner: str) -> tuple[Labels, Codes]:
         if not np.isfinite(t).all():
             raise InvalidData("Input y contains NaN or infinity")
         if (t != np.floor(t)).any():
-            raise InvalidData(f"Unknown label type: continuous. {owner} needs classes; y holds {t[t != np.floor(t)][0]}")
+            raise InvalidData(
+                f"Unknown label type: continuous. {owner} needs classes; y holds {t[t != np.floor(t)][0]}"
+            )
     if t.dtype.kind == "O" and any(v is None or (isinstance(v, float) and np.isnan(v)) for v in t):
         raise InvalidData("Input y contains NaN or null")
     try:
@@ -151,5 +159,7 @@ def check_query(model: Any, X: Any = None, *, width: int | None = None) -> Matri
     A = check_matrix(X, owner=type(model).__name__, accepts=model._query_domain())
     want = width or model.n_features_in_
     if A.shape[1] != want:
-        raise InvalidData(f"X has {A.shape[1]} features, but {type(model).__name__} is expecting {want} features as input")
+        raise InvalidData(
+            f"X has {A.shape[1]} features, but {type(model).__name__} is expecting {want} features as input"
+        )
     return A

@@ -118,6 +118,7 @@ class Pipeline(Estimator):
 
     predict = Delegated("_final")
     predict_proba = Delegated("_final")
+    predict_with_proba = Delegated("_final")
     predict_log_proba = Delegated("_final")
     decision_function = Delegated("_final")
     posterior = Delegated("_final")

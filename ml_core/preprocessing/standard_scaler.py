@@ -84,7 +84,9 @@ class StandardScaler(Weighted, Inverts, Transformer):
             off = float(np.abs(var[varies] - 1).max())
             out.certificates.append(Certificate("largest_variance_error", off, float(1e-12 + 64 * EPS * spread.max()),
                 "the scaled columns have variance 1"))  # fmt: skip
-        inverse = float(np.max(np.abs(self._inverse_transform(Z) - X) / np.maximum(np.abs(X), self.scale_), initial=0.0))
+        inverse = float(
+            np.max(np.abs(self._inverse_transform(Z) - X) / np.maximum(np.abs(X), self.scale_), initial=0.0)
+        )
         out.certificates.append(Certificate("round_trip_error", inverse, float(8 * EPS * max(1.0, spread.max())),
             "inverse_transform(transform(X)) gives X back, relative to the larger of |x| and the scale"))  # fmt: skip
         rows = [[j, float(m), float(c)] for j, (m, c) in enumerate(zip(self.mean_, self.scale_, strict=True))]

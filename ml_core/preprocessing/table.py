@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -97,7 +98,12 @@ class TableEncoder:
         """Names of the matrix columns."""
         return [name for f in self.features for name in f.names]
 
-    @property
+    @cached_property
+    def inputs(self) -> list[str]:
+        """Names of the input columns."""
+        return [f.name for f in self.features]
+
+    @cached_property
     def plain(self) -> bool:
         """Whether the matrix is the numeric columns as they are."""
         simple = all(f.type in ("number", "integer") and not f.indicator and f.fill is None for f in self.features)
@@ -123,7 +129,7 @@ class TableEncoder:
     def _block(self, f: Feature, column: Column, keep: np.ndarray, issues: list[Issue]) -> Matrix:
         missing = column.missing
         if f.type in LEVELLED:
-            numbers = self._codes(f, column.values, missing, issues)
+            numbers = self.codes(f, column.values, missing, issues)
         else:
             if column.type in LEVELLED:
                 issues.append(Issue(f"/columns/{f.name}", "wrong_type", f"expected {f.type}, got {column.type}"))
@@ -131,14 +137,14 @@ class TableEncoder:
             numbers = column.values
         if missing.any():
             if f.fill is None and self.missing != "drop_rows":
-                issues += [_null(i, f, self.missing) for i in np.flatnonzero(missing)[:MAX_ISSUES]]
+                issues += [null_issue(i, f, self.missing) for i in np.flatnonzero(missing)[:MAX_ISSUES]]
             fill = 0.0 if f.fill is None else f.levels.index(str(f.fill)) if f.type in LEVELLED else float(f.fill)
             numbers = np.where(missing, fill, numbers)
             if self.missing == "drop_rows":
                 keep &= ~missing
         return f.block(numbers, missing)
 
-    def _codes(self, f: Feature, values: np.ndarray, missing: np.ndarray, issues: list[Issue]) -> Vector:
+    def codes(self, f: Feature, values: np.ndarray, missing: np.ndarray, issues: list[Issue]) -> Vector:
         place = {level: float(i) for i, level in enumerate(f.levels)}
         codes = np.array([place.get(v, -1.0) for v in values])
         if self.unknown_level == "error":
@@ -146,79 +152,8 @@ class TableEncoder:
                 issues.append(_unseen(int(i), f, values[i]))
         return codes
 
-    def rows(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Matrix, list[str]]:
-        """JSON rows → (n, k) matrix and the names of extra columns. Strict: true and "1.5" are not numbers."""
-        names = [f.name for f in self.features]
-        extra = list(dict.fromkeys(k for r in rows for k in r if k not in names)) if self._has_extra(rows) else []
-        if self.plain:
-            try:
-                cells = [[r[c] for c in names] for r in rows]
-            except KeyError:
-                cells = []
-            if cells and {type(v) for row in cells for v in row} <= {float, int}:
-                X = np.array(cells, dtype=np.float64)
-                if np.isfinite(X).all():
-                    return X, extra
-        return self._slow_rows(rows), extra
 
-    def _has_extra(self, rows: Sequence[Mapping[str, Any]]) -> bool:
-        return any(len(r) != len(self.features) or any(f.name not in r for f in self.features) for r in rows)
-
-    def _slow_rows(self, rows: Sequence[Mapping[str, Any]]) -> Matrix:
-        issues: list[Issue] = []
-        table: dict[str, Column] = {}
-        for f in self.features:
-            cells = [_cell(f, i, r, issues) for i, r in enumerate(rows)]
-            text = f.type in LEVELLED
-            values = (
-                np.array(cells, dtype=object) if text else np.array([np.nan if v is None else v for v in cells], float)
-            )
-            table[f.name] = Column("category" if text else "number", values)
-        if not issues:
-            for f in self.features:
-                if f.fill is None:
-                    issues += [_null(int(i), f, self.missing) for i in np.flatnonzero(table[f.name].missing)]
-                if f.type in LEVELLED:
-                    self._codes(f, table[f.name].values, table[f.name].missing, issues)
-        if issues:
-            raise InvalidData(f"{issues[0].pointer}: {issues[0].detail}", issues[:MAX_ISSUES])
-        return self.matrix(table)[0]
-
-
-def _cell(f: Feature, i: int, row: Mapping[str, Any], issues: list[Issue]) -> Any:
-    """The value of one JSON cell in the feature's own type, or an issue that points at it."""
-    if f.name not in row:
-        issues.append(Issue(f"/rows/{i}/{f.name}", "missing_column", "the model needs this column"))
-        return None
-    v = row[f.name]
-    if v is None:
-        return None
-    ok = {
-        "boolean": isinstance(v, bool),
-        "integer": (isinstance(v, int) and not isinstance(v, bool)) or (isinstance(v, float) and v.is_integer()),
-    }.get(f.type, isinstance(v, str) if f.type in LEVELLED else isinstance(v, (int, float)) and not isinstance(v, bool))
-    if f.type in ("date", "datetime") and isinstance(v, str):
-        return _moment(f, i, v, issues)
-    if not ok:
-        issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected {f.type}, got {v!r:.60}"))
-        return None
-    if isinstance(v, (int, float)) and not abs(float(v)) < np.inf:
-        issues.append(Issue(f"/rows/{i}/{f.name}", "not_finite", "expected a finite number"))
-        return None
-    return v
-
-
-def _moment(f: Feature, i: int, text: str, issues: list[Issue]) -> float | None:
-    """ISO text → days (date) or seconds (datetime) since 1970-01-01 UTC."""
-    try:
-        stamp = np.datetime64(text.removesuffix("Z"), "us")
-    except ValueError:
-        issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected an ISO {f.type}, got {text!r:.60}"))
-        return None
-    return float(stamp.astype(np.int64)) / (86_400e6 if f.type == "date" else 1e6)
-
-
-def _null(i: int, f: Feature, policy: str) -> Issue:
+def null_issue(i: int, f: Feature, policy: str) -> Issue:
     return Issue(
         f"/rows/{i}/{f.name}",
         "null_not_allowed",

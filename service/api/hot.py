@@ -14,7 +14,8 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ml_core.errors import MLError
-from service.api.middleware import Gate, header, request_id
+from ml_core.preprocessing.records import encode
+from service.api.middleware import Gate, request_id
 from service.errors import ServiceError
 from service.usecases.inference import Inference
 
@@ -57,9 +58,10 @@ class HotPath:
 
     def _simple(self, scope: Scope) -> bool:
         """Plain JSON both ways, no preference, a caller that may pass."""
-        if header(scope, b"content-type") != "application/json" or header(scope, b"content-encoding"):
+        sent = dict(scope["headers"])
+        if sent.get(b"content-type") != b"application/json" or b"content-encoding" in sent or b"prefer" in sent:
             return False
-        if header(scope, b"accept") not in ("", "*/*", "application/json") or header(scope, b"prefer"):
+        if sent.get(b"accept", b"*/*") not in (b"*/*", b"application/json"):
             return False
         try:
             self.gate.check(scope)
@@ -79,7 +81,7 @@ class HotPath:
                 return None
             if body.count(b":") != 1 + sum(map(len, rows)):
                 return None
-            X, extra = model.fitted.encoder.rows(rows)
+            X, extra = encode(model.fitted.encoder, rows)
             if extra:
                 return None
             return _encode(self.inference.answer(model, estimator, X, [], {}))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ml_core.certificates import plain
 from ml_core.metrics.summary import metrics
+from ml_core.preprocessing.records import encode
 from ml_core.preprocessing.table import TabularModel
 from ml_core.rng import generator
 from service.errors import Conflict, Invalid, Issue, NotFound, TooLarge, Unsupported
@@ -97,7 +98,7 @@ class Inference:
             raise Invalid("there are no rows to answer for", issues=(Issue("/" + given[0], "too_short", "send a row"),))
         if len(rows) > MAX_ROWS:
             raise TooLarge(f"{len(rows)} rows; a request takes at most {MAX_ROWS}")
-        X, extra = model.fitted.encoder.rows(rows)
+        X, extra = encode(model.fitted.encoder, rows)
         return X, _ignored(extra)
 
     def _dataset_matrix(self, model: Loaded, dataset_id: str) -> Batch:
@@ -122,12 +123,17 @@ class Inference:
 
     def answer(self, model: Loaded, estimator: Any, X: np.ndarray, notes: list[str], body: Mapping[str, Any]) -> Json:
         """The prediction document for encoded rows."""
-        out: Json = {"model": model.id, "predictions": estimator.predict(X).tolist()}
-        if hasattr(estimator, "predict_proba") and body.get("proba", True):
+        if body.get("proba", True) and hasattr(estimator, "predict_with_proba"):
+            predicted, values = estimator.predict_with_proba(X)
             names = getattr(estimator, "classes_", None)
-            values = estimator.predict_proba(X)
             classes = list(range(values.shape[1])) if names is None else np.asarray(names).tolist()
-            out["probabilities"] = {"classes": classes, "values": values.tolist()}
+            out: Json = {
+                "model": model.id,
+                "predictions": predicted.tolist(),
+                "probabilities": {"classes": classes, "values": values.tolist()},
+            }
+        else:
+            out = {"model": model.id, "predictions": estimator.predict(X).tolist()}
         level = body.get("interval")
         if level is not None:
             out["intervals"] = _intervals(model, estimator, X, level)

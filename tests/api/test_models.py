@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ml_core.bundle import load_bundle
+from ml_core.preprocessing.records import encode
 
 MEASURES = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 DROP = {"encoding": {"missing": "drop_rows"}}
@@ -147,7 +148,7 @@ def test_bundle_loads_with_ml_core_alone(client, scaler):
     file = client.get(scaler["links"]["bundle"])
     assert file.headers["content-type"] == "application/zip"
     model = load_bundle(io.BytesIO(file.content))
-    X, _ = model.encoder.rows([{"bill_length_mm": 40.0, "body_mass_g": 4000}])
+    X, _ = encode(model.encoder, [{"bill_length_mm": 40.0, "body_mass_g": 4000}])
     sent = {"rows": [{"bill_length_mm": 40.0, "body_mass_g": 4000}]}
     answer = client.post(f"/v1/models/{scaler['id']}/transform", json=sent).json()
     assert answer["values"] == model.estimator.transform(X).tolist()

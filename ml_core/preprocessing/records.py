@@ -1,0 +1,94 @@
+"""JSON rows → the matrix of a fitted encoding, strictly, with a pointer to every cell that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ml_core.arrays import Matrix
+from ml_core.errors import InvalidData, Issue
+from ml_core.preprocessing.table import LEVELLED, MAX_ISSUES, Column, Feature, TableEncoder, null_issue
+
+Record = Mapping[str, Any]
+NUMERIC = {float, int}
+
+
+def encode(encoder: TableEncoder, rows: Sequence[Record]) -> tuple[Matrix, list[str]]:
+    """(n, k) matrix and the names of columns that were not used. Strict: true and "1.5" are not numbers."""
+    if encoder.plain:
+        X = _numeric(encoder.inputs, rows)
+        if X is not None:
+            return X, []
+    wanted = set(encoder.inputs)
+    extra = list(dict.fromkeys(k for r in rows for k in r if k not in wanted))
+    return _general(encoder, rows), extra
+
+
+def _numeric(names: list[str], rows: Sequence[Record]) -> Matrix | None:
+    """The common case, finite numbers in exactly the wanted columns; None sends the rows to the general one."""
+    try:
+        cells = [[r[c] for c in names] for r in rows if len(r) == len(names)]
+    except KeyError:
+        return None
+    if len(cells) != len(rows) or not {type(v) for row in cells for v in row} <= NUMERIC:
+        return None
+    try:
+        X = np.array(cells, dtype=np.float64)
+    except OverflowError:
+        return None
+    return X if np.isfinite(X).all() else None
+
+
+def _general(encoder: TableEncoder, rows: Sequence[Record]) -> Matrix:
+    issues: list[Issue] = []
+    table: dict[str, Column] = {}
+    for f in encoder.features:
+        cells = [_cell(f, i, r, issues) for i, r in enumerate(rows)]
+        text = f.type in LEVELLED
+        values = np.array(cells, dtype=object) if text else np.array([np.nan if v is None else v for v in cells], float)
+        table[f.name] = Column("category" if text else "number", values)
+    if not issues:
+        for f in encoder.features:
+            missing = table[f.name].missing
+            if f.fill is None:
+                issues += [null_issue(int(i), f, encoder.missing) for i in np.flatnonzero(missing)]
+            if f.type in LEVELLED:
+                encoder.codes(f, table[f.name].values, missing, issues)
+    if issues:
+        raise InvalidData(f"{issues[0].pointer}: {issues[0].detail}", issues[:MAX_ISSUES])
+    return encoder.matrix(table)[0]
+
+
+def _cell(f: Feature, i: int, row: Mapping[str, Any], issues: list[Issue]) -> Any:
+    """The value of one JSON cell in the feature's own type, or an issue that points at it."""
+    if f.name not in row:
+        issues.append(Issue(f"/rows/{i}/{f.name}", "missing_column", "the model needs this column"))
+        return None
+    v = row[f.name]
+    if v is None:
+        return None
+    ok = {
+        "boolean": isinstance(v, bool),
+        "integer": (isinstance(v, int) and not isinstance(v, bool)) or (isinstance(v, float) and v.is_integer()),
+    }.get(f.type, isinstance(v, str) if f.type in LEVELLED else isinstance(v, (int, float)) and not isinstance(v, bool))
+    if f.type in ("date", "datetime") and isinstance(v, str):
+        return _moment(f, i, v, issues)
+    if not ok:
+        issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected {f.type}, got {v!r:.60}"))
+        return None
+    if isinstance(v, (int, float)) and not abs(float(v)) < np.inf:
+        issues.append(Issue(f"/rows/{i}/{f.name}", "not_finite", "expected a finite number"))
+        return None
+    return v
+
+
+def _moment(f: Feature, i: int, text: str, issues: list[Issue]) -> float | None:
+    """ISO text → days (date) or seconds (datetime) since 1970-01-01 UTC."""
+    try:
+        stamp = np.datetime64(text.removesuffix("Z"), "us")
+    except ValueError:
+        issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected an ISO {f.type}, got {text!r:.60}"))
+        return None
+    return float(stamp.astype(np.int64)) / (86_400e6 if f.type == "date" else 1e6)
