@@ -31,11 +31,15 @@ EPS = float(np.finfo(float).eps)
 @portable
 @dataclass(frozen=True)
 class Moments:
-    """Weighted count Σs, rows seen, mean (k,) and scatter Σ s (a-mean)(a-mean)ᵀ (k, k) of rows a (k,)."""
+    """Weighted count Σs, rows seen, mean (k,) and scatter Σ s (a-mean)(a-mean)ᵀ (k, k) of rows a (k,).
+
+    `rest` holds what rounding took from the mean; without it, merging data far from the origin would lose digits.
+    """
 
     total: float
     rows: int
     mean: Vector
+    rest: Vector
     scatter: Matrix
 
     @classmethod
@@ -57,31 +61,39 @@ class Moments:
                 B *= np.sqrt(w)[:, None]
             gram += B.T @ B
         shift = first / total
-        return cls(total, n, pilot + shift, gram - total * np.outer(shift, shift))
+        return cls(total, n, *_sum(pilot, shift), gram - total * np.outer(shift, shift))
 
     def merge(self, other: Moments) -> Moments:
         """Moments of both sets of rows; commutes up to rounding."""
         total = self.total + other.total
-        delta = other.mean - self.mean
-        mean = self.mean + delta * (other.total / total)
+        delta = (other.mean - self.mean) + (other.rest - self.rest)
+        mean, rest = _sum(self.mean, self.rest + delta * (other.total / total))
         scatter = self.scatter + other.scatter + np.outer(delta, delta) * (self.total * other.total / total)
-        return Moments(total, self.rows + other.rows, mean, scatter)
+        return Moments(total, self.rows + other.rows, mean, rest, scatter)
 
     def subtract(self, other: Moments) -> Moments:
         """Moments without the rows of `other`, which must be among those of self. Loses digits when little is left."""
         total, rows = self.total - other.total, self.rows - other.rows
         if rows < 1 or total <= EPS * self.total:
             raise InvalidData(f"{other.rows} rows cannot be taken out of {self.rows}: none would be left")
-        delta = other.mean - self.mean
-        mean = self.mean - delta * (other.total / total)
-        scatter = self.scatter - other.scatter - np.outer(delta, delta) * (self.total * other.total / total)
+        delta = (other.mean - self.mean) + (other.rest - self.rest)
+        mean, rest = _sum(self.mean, self.rest - delta * (other.total / total))
+        step = mean - other.mean + (rest - other.rest)
+        scatter = self.scatter - other.scatter - np.outer(step, step) * (total * other.total / self.total)
         size = np.maximum(np.diag(scatter), 0.0)
         np.fill_diagonal(scatter, size)
-        return Moments(total, rows, mean, scatter)
+        return Moments(total, rows, mean, rest, scatter)
 
     def finish(self, ddof: float = 0.0) -> tuple[Vector, Matrix]:
         """Mean (k,) and covariance (k, k) with divisor total - ddof."""
         return self.mean, self.scatter / max(self.total - ddof, EPS)
+
+
+def _sum(a: Vector, b: Vector) -> tuple[Vector, Vector]:
+    """The rounded sum and its error."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
 
 
 def merged(parts: Iterable[Moments]) -> Moments:

@@ -23,9 +23,7 @@ from ml_core.statistics import Moments
 
 
 @algorithm("bayesian_linear_regression")
-class BayesianLinearRegression(
-    Weighted, HasJointPosterior, HasParameterPosterior, Samples, Updates, Regressor
-):
+class BayesianLinearRegression(Weighted, HasJointPosterior, HasParameterPosterior, Samples, Updates, Regressor):
     """Linear regression with a Gaussian prior: closed-form posterior, predictive distribution and evidence.
 
     y = b + xᵀw + e, e ~ N(0, σ²), w ~ N(w₀, S₀) with S₀ = I/alpha unless given; O(n d² + d³).
@@ -75,8 +73,8 @@ class BayesianLinearRegression(
             RealMatrix | None, Field(description="S₀ (d, d), or (1 + d, 1 + d), intercept first; replaces alpha.")
         ] = None,
         bias_prior_variance: Annotated[
-            Annotated[float, Field(gt=0)] | Literal["flat"] | None,
-            Field(description="Prior variance of the intercept; flat (or infinite) for none; by default 1/alpha."),
+            Annotated[float, Field(gt=0, allow_inf_nan=True)] | Literal["flat"] | None,
+            Field(description="Prior variance of the intercept; flat is infinite variance; by default 1/alpha."),
         ] = None,
         fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
         max_iter: MaxIter = 1000,
@@ -121,7 +119,7 @@ class BayesianLinearRegression(
         if not e.converged:
             self._note("not_converged", f"the fixed point still moved after {e.n_iter} steps", "raise max_iter")
         if self.noise_variance is None and e.noise * sums.total <= 2 * LEAST_NOISE * float((sums.F[:, -1] ** 2).sum()):
-            self._note("noise_at_floor", "the rows are fitted exactly; the noise stays at 1e-13 of the mean square of y",
+            self._note("noise_at_floor", "the rows are fitted exactly; the noise stays at 1e-13 of the mean y²",
                        "give noise_variance, or use fewer features than rows")  # fmt: skip
         return e.noise
 

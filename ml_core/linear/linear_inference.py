@@ -40,7 +40,7 @@ def condition_bound(X: Matrix, m: LinearRegression) -> float:
     """‖X~‖‖X~⁺‖ in the Frobenius norm: between the condition number and p times it; O(n d)."""
     with np.errstate(over="ignore"):
         size = np.sqrt(np.vdot(X, X) + len(X) * m.fit_intercept)
-        return float(size * np.sqrt(np.nansum(m.variances_)))
+        return float(size * np.sqrt(np.nansum(np.square(m.deviations_))))
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ def _top(v: Vector) -> float | None:
 
 def _coefficients(m: LinearRegression, X: Matrix, s: Vector) -> Table:
     """Estimate, standard error, t, two-sided p, interval, VIF; null with the reason where a figure has no meaning."""
-    spread = s @ (X - (s @ X / s.sum() if m.fit_intercept else 0.0)) ** 2
-    with np.errstate(over="ignore"):
-        vif = [None, *(spread * m.variances_[1:]).tolist()]
+    Z = X / m.scale_
+    spread = s @ (Z - (s @ Z / s.sum() if m.fit_intercept else 0.0)) ** 2
+    vif = [None, *(spread * (m.deviations_[1:] * m.scale_) ** 2).tolist()]
     terms: list[Any] = ["intercept", *range(X.shape[1])][0 if m.fit_intercept else 1 :]
     rows = []
     for k in range(m.weights_.shape[1]):
@@ -150,7 +150,7 @@ def _none(v: Any) -> Any:
 
 
 def _reason(m: LinearRegression, j: int, k: int) -> str:
-    if np.isnan(m.variances_[j]):
+    if np.isnan(m.deviations_[j]):
         return "not estimable: the column is a combination of others"
     if m.df_ <= 0:
         return "no residual degrees of freedom"
@@ -160,7 +160,7 @@ def _reason(m: LinearRegression, j: int, k: int) -> str:
 def _inference(m: LinearRegression, w: float, j: int, k: int) -> list[float | None]:
     if _reason(m, j, k) not in ("", "the fit is exact"):
         return [None] * 5
-    se = float(np.sqrt(m.variances_[j] * m.sigma2_[k]))
+    se = float(m.deviations_[j] * np.sqrt(m.sigma2_[k]))
     half = se * float(stdtrit(m.df_, 0.5 + LEVEL / 2))
     t = w / se if se > 0 else None
     p = None if t is None else float(2 * stdtr(m.df_, -abs(t)))
@@ -188,7 +188,12 @@ def _certificates(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector, e: Resid
     angle = np.abs(A.T @ (s[:, None] * e.raw)) / size[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = np.where(length > 0, angle / length, 0.0).max(initial=0.0)
-        stop = m.tol * np.abs(A.T @ (s[:, None] * Y)).max() * (1 + np.abs(m.center_).max()) / size.min(initial=np.inf)
+        stop = (
+            m.tol
+            * np.abs(A.T @ (s[:, None] * Y)).max(initial=0.0)
+            * (1 + np.abs(m.center_).max())
+            / size.min(initial=np.inf)
+        )
         noise = noise + (stop if m.solutions_[0].reason != "direct" else 0.0)
         slack = np.where(length > 0, np.minimum(noise / length, 1.0), 0.0).max()
     out = [
@@ -228,7 +233,8 @@ def _matrices(m: LinearRegression, X: Matrix, s: Vector, sizes: Vector) -> dict[
     out: dict[str, Any] = {"singular_values": sizes}
     if X.shape[1] <= SMALL and m.df_ > 0:
         K = np.vstack([m.root_[0] - m.center_ @ m.root_[1:], m.root_[1:]])[0 if m.fit_intercept else 1 :]
-        out["coefficient_covariance"] = (K @ K.T) * m.sigma2_[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            out["coefficient_covariance"] = (K @ K.T) * m.sigma2_[0]
     if len(X) <= SMALL:
         B = m.root_[0] + (X - m.center_) @ m.root_[1:]
         out["hat"] = B @ B.T * np.sqrt(s * s[:, None])

@@ -64,7 +64,7 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
     root_: Annotated[Matrix, "(1 + d, r): variance of the mean at x over σ² is |(1, x - center_) root_|²"]
     rows_: Annotated[Matrix, "(1 + d, r) orthonormal basis of estimable directions, scaled; empty at full rank"]
     scale_: Annotated[Vector, "(d,) column scales of rows_"]
-    variances_: Annotated[Vector, "(1 + d,) variances of intercept and slopes over σ², NaN where not estimable"]
+    deviations_: Annotated[Vector, "(1 + d,) standard errors of intercept and slopes over σ, NaN where not estimable"]
     rank_: Annotated[int, "rank of [1, X]"]
     n_: Annotated[float, "observations: rows, or the sum of frequency weights"]
     df_: Annotated[float, "residual degrees of freedom, n - rank"]
@@ -122,7 +122,7 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
         self.powers_ = []
         fit = self._solve(X, Y, s)
         self.weights_, self.center_, self.offset_ = fit.coef, fit.center, fit.offset
-        self.root_, self.rows_, self.scale_, self.variances_ = fit.root, fit.rows, fit.scale, fit.variances
+        self.root_, self.rows_, self.scale_, self.deviations_ = fit.root, fit.rows, fit.scale, fit.deviations
         self.rank_, self.rss_, self.aliased_, self.solver_ = fit.rank, fit.rss, fit.aliased, fit.solver
         self.coef_ = fit.coef[:, 0].copy() if y.ndim == 1 else np.ascontiguousarray(fit.coef.T)
         self.intercept_ = float(fit.intercept[0]) if y.ndim == 1 else fit.intercept

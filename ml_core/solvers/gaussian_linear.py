@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, qr, solve_triangular
+from scipy.linalg import eigh, qr, solve_triangular, svd
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
@@ -74,7 +74,7 @@ class Sums:
     def of(cls, moments: Moments, intercept: bool) -> Sums:
         """From the moments of [X, y]; scaled to a unit diagonal before the eigenvalues are taken, O(d³).
 
-        Eigenvalues that rounding of the sums can fake are 0, so a noise below 1e-13 of the mean square of y is not seen.
+        Eigenvalues that rounding of the sums can fake are 0: a noise below 1e-13 of the mean y² is not seen.
         """
         mean, scatter = moments.mean, moments.scatter
         if not intercept:
@@ -88,9 +88,9 @@ class Sums:
         return cls(moments.total, mean[:-1], float(mean[-1]), F)
 
 
-def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
-    """The posterior for a known noise variance σ², O(d³)."""
-    d, sd = len(sums.center), np.sqrt(noise)
+def white(sums: Sums, prior: Prior) -> tuple[Matrix, Vector, Matrix, Vector]:
+    """(L, m₀) of the prior of u, and the white problem: minimise ‖miss - E a‖²/σ² + ‖a‖² with u = m₀ + L a."""
+    d = len(sums.center)
     turn = sums.center if prior.intercept else np.zeros(d)
     L = prior.root.copy()
     m0 = prior.mean.copy()
@@ -98,11 +98,17 @@ def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
     m0[0] = sums.y_mean if prior.flat else m0[0] + turn @ m0[1:]
     L[0] *= not prior.flat
     count = np.sqrt(sums.total) if prior.intercept else 0.0
-    E = np.vstack([count * L[:1], sums.F[:, :d] @ L[1:]]) / sd
-    miss = np.concatenate([[count * (sums.y_mean - m0[0])], sums.F[:, d] - sums.F[:, :d] @ m0[1:]]) / sd
-    k = L.shape[1]
-    R = qr(np.vstack([E, np.eye(k)]), mode="r", check_finite=False)[0][:k]
-    a = solve_triangular(R, solve_triangular(R, E.T @ miss, trans=1, check_finite=False), check_finite=False)
+    E = np.vstack([count * L[:1], sums.F[:, :d] @ L[1:]])
+    return L, m0, E, np.concatenate([[count * (sums.y_mean - m0[0])], sums.F[:, d] - sums.F[:, :d] @ m0[1:]])
+
+
+def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
+    """The posterior for a known noise variance σ², O(d³)."""
+    d, sd, k = len(sums.center), np.sqrt(noise), prior.root.shape[1]
+    L, m0, E, miss = white(sums, prior)
+    E, miss = E / sd, miss / sd
+    Q, R = qr(np.vstack([E, np.eye(k)]), mode="economic", check_finite=False)
+    a = solve_triangular(R, miss @ Q[: len(E)], check_finite=False)
     inverse = solve_triangular(R, np.eye(k), check_finite=False)
     rss = float(((miss - E @ a) ** 2).sum()) * noise
     root = L @ inverse
@@ -151,18 +157,52 @@ def gradient(post: Posterior, prior: Prior, alpha: float, n: float, shared: bool
     return max(count - alpha * spread, 0.0), square, n - used, post.rss
 
 
+def _spectrum(sums: Sums, prior: Prior) -> tuple[Vector, Vector, float]:
+    """Of the white problem at α = σ² = 1: squared singular values, squared coefficients of `miss`, and what is left."""
+    _, _, E, miss = white(sums, prior)
+    U, size, _ = svd(E, full_matrices=False, check_finite=False)
+    z = miss @ U
+    return size**2, z**2, float(((miss - U @ z) ** 2).sum())
+
+
+def _closed_loop(
+    spectrum: tuple[Vector, Vector, float], sums: Sums, prior: Prior, alpha: float, noise: float, *, shared: bool,
+    floor: tuple[float, float], fixed_noise: bool, max_iter: int, tol: float,
+) -> Evidence:  # fmt: skip
+    """The fixed point where one α rules every white direction: one SVD, then O(d) a step."""
+    values, z2, rest = spectrum
+    n, trace, done, i = sums.total - prior.flat, [], False, 0
+    while i < max_iter and not done:
+        i += 1
+        keep = values / (noise * alpha + values)
+        gamma, square = float(keep.sum()), float((values * z2 / (noise * alpha + values) ** 2).sum())
+        rss = rest + float((z2 * (1 - keep) ** 2).sum())
+        logs = n * (LOG_2PI + np.log(noise)) + rss / noise + alpha * square + np.log1p(values / (noise * alpha)).sum()
+        trace.append(-0.5 * float(logs + (np.log(sums.total) if prior.flat else 0.0)))
+        new_alpha = min(gamma / square, floor[1]) if square * floor[1] > gamma > 0 else floor[1]
+        new_noise = noise if fixed_noise else max(rss / (n - gamma), floor[0]) if n > gamma else floor[0]
+        done = max(abs(np.log(new_alpha / alpha)), abs(np.log(new_noise / noise))) <= tol
+        alpha, noise = new_alpha, new_noise
+        progress.tick(i, max_iter, objective=-trace[-1])
+    post = posterior(sums, isotropic(prior, alpha, shared), noise)
+    return Evidence(alpha, noise, post, i, done, [*trace[1:], post.log_evidence])
+
+
 def maximise_evidence(
     sums: Sums, prior: Prior, alpha: float, noise: float, *, shared: bool, fixed_noise: bool, max_iter: int, tol: float
 ) -> Evidence:
     """Fixed point α = γ/‖w - w₀‖², σ² = rss/(n - γ); until both change by less than `tol`, relatively. O(d³) a step."""
-    y2 = max(float((sums.F[:, -1] ** 2).sum() / sums.total), np.finfo(float).tiny)
+    y2 = max(float((sums.F[:, -1] ** 2).sum() / sums.total), 1e-200) if sums.F[:, -1].any() else 1.0
     least, most = LEAST_NOISE * y2, 1e12 * max(alpha, float(sums.total / y2))
     trace: list[float] = []
+    if shared or prior.flat or not prior.intercept:
+        return _closed_loop(_spectrum(sums, isotropic(prior, 1.0, shared)), sums, prior, alpha, noise, shared=shared,
+                            floor=(least, most), fixed_noise=fixed_noise, max_iter=max_iter, tol=tol)  # fmt: skip
     post = posterior(sums, isotropic(prior, alpha, shared), noise)
     for i in range(1, max_iter + 1):
         at = isotropic(prior, alpha, shared)
         gamma, square, left, rss = gradient(post, at, alpha, sums.total, shared)
-        new_alpha = min(gamma / square, most) if square > 0 and gamma > 0 else most
+        new_alpha = min(gamma / square, most) if square * most > gamma > 0 else most
         new_noise = noise if fixed_noise else max(rss / left, least) if left > 0 else least
         moved = max(abs(np.log(new_alpha / alpha)), abs(np.log(new_noise / noise)))
         alpha, noise = new_alpha, new_noise

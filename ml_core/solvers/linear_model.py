@@ -21,9 +21,9 @@ ESTIMABLE = 1e-8
 class LinearFit:
     """f(x) = offset + (x - center)ᵀcoef = intercept + xᵀcoef, one column per output.
 
-    `root` (1 + d, r): Var f(x)/σ² = ‖(1, x - center) root‖²; its first row is 0 without intercept. `variances` (1 + d,)
-    are those of the intercept and the coefficients over σ², NaN where not estimable. `rows` (1 + d, r) is an
-    orthonormal basis of the estimable directions of (1, (x - center)/scale), empty when all are.
+    `root` (1 + d, r): Var f(x)/σ² = ‖(1, x - center) root‖²; its first row is 0 without intercept. `deviations`
+    (1 + d,) are the standard errors of intercept and coefficients over σ, NaN where not estimable. `rows` (1 + d, r) is
+    an orthonormal basis of the estimable directions of (1, (x - center)/scale), empty when all are.
     """
 
     coef: Matrix
@@ -32,7 +32,7 @@ class LinearFit:
     offset: Vector
     scale: Vector
     root: Matrix
-    variances: Vector
+    deviations: Vector
     rank: int
     rss: Vector
     solver: str
@@ -59,13 +59,14 @@ def solve_orthogonal(
     rows = np.empty((0, 0))
     if F.K.shape[1] < p:
         w, b = _least_norm(D, F, w, b, offset, min_norm)
-        rows = _padded(_orthonormal(F.rows), intercept)
-    variances = _variances(D, F, rows)
+        rows = _orthonormal(F.rows)
+    deviations = _deviations(D, F, rows)
     root = _padded(F.K / np.concatenate([np.ones(first), D.scale])[:, None], intercept)
     return LinearFit(
         coef=np.ascontiguousarray(w), intercept=b, center=D.shift, offset=offset, scale=D.scale, root=root,
-        variances=variances, rank=F.K.shape[1], rss=(x.r**2 @ s) * D.target_scale**2, solver=method, rows=rows,
-        aliased=_aliased(F, variances, first), n_iter=x.n_iter, converged=x.converged, trace=x.trace,
+        deviations=deviations, rank=F.K.shape[1], rss=(x.r**2 @ s) * D.target_scale**2, solver=method,
+        rows=_padded(rows, intercept) if len(rows) else rows,
+        aliased=_aliased(F, deviations, first), n_iter=x.n_iter, converged=x.converged, trace=x.trace,
     )  # fmt: skip
 
 
@@ -87,9 +88,7 @@ def _intercept(D: Design, hi: Matrix, lo: Matrix) -> Vector:
     return np.asarray(out[:, 0] * D.target_scale)
 
 
-def _least_norm(
-    D: Design, F: Factor, w: Matrix, b: Vector, offset: Vector, min_norm: MinNorm
-) -> tuple[Matrix, Vector]:
+def _least_norm(D: Design, F: Factor, w: Matrix, b: Vector, offset: Vector, min_norm: MinNorm) -> tuple[Matrix, Vector]:
     """Project a solution on the row space of [1, X] (augmented) or of the centred X; fitted values do not change."""
     if not D.intercept:
         Q = _orthonormal(D.scale[:, None] * F.rows)
@@ -100,33 +99,33 @@ def _least_norm(
         Q = _orthonormal(B)
         w = Q[1:] @ (Q.T @ np.vstack([b, w]))
     else:
-        rest = np.abs(B[1:]).max(axis=0, initial=0.0) > 0
-        rest &= F.rows[0] != 1.0
-        Q = _orthonormal(B[1:, rest])
+        within = qr(F.rows[:1].T, check_finite=False)[0][:, 1:]
+        Q = _orthonormal(B[1:] @ within)
         w = Q @ (Q.T @ w)
     return w, offset - D.shift @ w
 
 
-def _variances(D: Design, F: Factor, rows: Matrix) -> Vector:
-    """Variances over σ² of intercept and coefficients; refined like the solution when the design is small."""
+def _deviations(D: Design, F: Factor, rows: Matrix) -> Vector:
+    """Standard errors over σ of intercept and coefficients; refined like the solution when the design is small."""
     p, n = D.hi.shape
     first = int(D.intercept)
     T = np.diag(np.concatenate([np.ones(first), 1.0 / D.scale]))
     if first:
         T[1:, 0] = -D.shift / D.scale
+    size = np.abs(T).max(axis=0)
+    T = T / size
     if len(rows):
         v = ((F.K.T @ T) ** 2).sum(axis=0)
-        inside = _orthonormal(F.rows)
-        outside = T - inside @ (inside.T @ T)
+        outside = T - rows @ (rows.T @ T)
         v[(outside**2).sum(axis=0) > ESTIMABLE**2 * (T**2).sum(axis=0)] = np.nan
     elif n * p * p <= REFINED_VARIANCES and _condition(F.K) > 1e3:
-        size = np.abs(T).max(axis=0)
         none = np.zeros((p, n))
-        r = refine(D, F, (none, none), -T / size).r
-        v = (r * r) @ D.s * size**2
+        r = refine(D, F, (none, none), -T).r
+        v = (r * r) @ D.s
     else:
         v = ((F.K.T @ T) ** 2).sum(axis=0)
-    return v if first else np.concatenate([[np.nan], v])
+    out = np.sqrt(v) * size
+    return out if first else np.concatenate([[np.nan], out])
 
 
 def _condition(K: Matrix) -> float:
@@ -134,11 +133,11 @@ def _condition(K: Matrix) -> float:
     return float(np.sqrt((K * K).sum()) / max(np.sqrt((K * K).sum(axis=0).min(initial=np.inf)), np.finfo(float).tiny))
 
 
-def _aliased(F: Factor, variances: Vector, first: int) -> list[int]:
+def _aliased(F: Factor, deviations: Vector, first: int) -> list[int]:
     """Features that are combinations of those the pivots kept; after an SVD, which keeps none, all involved."""
     p, r = F.K.shape
     if r == p:
         return []
     if len(F.kept) == p:
-        return [int(j) for j in np.flatnonzero(np.isnan(variances[1:]))]
+        return [int(j) for j in np.flatnonzero(np.isnan(deviations[1:]))]
     return [int(j) - first for j in np.setdiff1d(np.arange(p), F.kept) if j >= first]

@@ -44,7 +44,7 @@ def solve_normal(X: Matrix, Y: Matrix, s: Vector | None, *, intercept: bool) -> 
     size = float(np.max(np.abs(dx).max(axis=0) / np.maximum(np.abs(x).max(axis=0), np.finfo(float).tiny)))
     return LinearFit(
         coef=w, intercept=offset - center @ w, center=center, offset=offset, scale=1.0 / np.sqrt(np.diag(G)[1 : d + 1]),
-        root=np.ascontiguousarray(root), variances=_variances(root, center, intercept), rank=d + intercept, rss=rss,
+        root=np.ascontiguousarray(root), deviations=_deviations(root, center, intercept), rank=d + intercept, rss=rss,
         solver="normal_equations", n_iter=2, trace=[1.0, size],
     )  # fmt: skip
 
@@ -115,7 +115,7 @@ def _residuals(
     return h, rss
 
 
-def _variances(root: Matrix, center: Vector, intercept: bool) -> Vector:
+def _deviations(root: Matrix, center: Vector, intercept: bool) -> Vector:
     v = (root * root).sum(axis=1)
     v[0] = ((root[0] - center @ root[1:]) ** 2).sum() if intercept else np.nan
-    return np.asarray(v)
+    return np.asarray(np.sqrt(v))
