@@ -141,6 +141,15 @@ def test_trigonometric_is_its_integral() -> None:
     np.testing.assert_allclose(TrigonometricKernel()(x[None], z[None]), want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("shift", [0.0, 1e4, -3e8])
+def test_trigonometric_is_sinc_near_far_and_across_blocks(shift: float) -> None:
+    r = np.random.default_rng(8)
+    A = np.concatenate([r.normal(size=(90, 2)), r.normal(scale=1e-6, size=(60, 2))]) + shift
+    want = 2 * np.pi * np.sinc(2 * (A[:, None] - A)).sum(axis=2)
+    np.testing.assert_allclose(TrigonometricKernel()(A), want, rtol=1e-11, atol=1e-11)
+    assert np.array_equal(TrigonometricKernel()(A), TrigonometricKernel()(A).T)
+
+
 def test_closure_rules_act_entry_by_entry() -> None:
     a, b = RBFKernel(0.7), PolynomialKernel(2)
     np.testing.assert_allclose((a + b)(X, Z), a(X, Z) + b(X, Z))

@@ -49,8 +49,10 @@ class PolynomialKernel(Kernel):
 
     def _power(self, dots: np.ndarray) -> np.ndarray:
         dots += self.coef0
+        values = dots.copy()
         with np.errstate(over="ignore"):
-            values = dots**self.degree
+            for _ in range(self.degree - 1):  # a few products cost far less than one power
+                values *= dots
         if not np.isfinite(values).all():
             raise InvalidData(f"the polynomial kernel overflows: inner products reach {np.abs(dots).max():.3g} and the "
                               f"degree is {self.degree}; scale the inputs")  # fmt: skip
