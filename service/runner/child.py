@@ -50,6 +50,7 @@ def live(work: Work, settings: Settings, pipe: socket.socket, log: int, parent: 
         _send(pipe, {"hello": os.getpid(), "anonymous_bytes": _anonymous()})
         line = pipe.makefile("rb").readline()
         if line:
+            os.nice(NICENESS)
             order = _ORDERS.decode(line)
             _limit(order.job)
             _send(pipe, {**_answer(work, settings, order, pipe), **_usage()})
@@ -68,7 +69,6 @@ def _settle_in(log: int, parent: int) -> None:
     die_with_parent(parent)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    os.nice(NICENESS)
     with open("/proc/self/oom_score_adj", "w") as score:
         score.write("900")
     nowhere = os.open(os.devnull, os.O_RDONLY)

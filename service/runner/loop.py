@@ -13,9 +13,11 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from secrets import token_hex
+from typing import Any
 
 from service.adapters.database import connect, create_all
 from service.adapters.ledger import SqlLedger
+from service.adapters.rules import backoff
 from service.errors import NotReady, StorageFull
 from service.ports import Claim, Leases
 from service.runner.forkserver import Exit
@@ -27,10 +29,11 @@ from service.settings import Settings
 
 log = logging.getLogger("postfit.runner")
 TICK_SECONDS = 0.01
-LOOK_SECONDS = 0.1  # back-offs and leases end without a write, so look again even when nothing changed
+LOOK_SECONDS = 0.5  # back-offs and leases end without a write, so look again even when nothing changed
 WATCH_SECONDS = 0.1
 STORE_SECONDS = 0.2
 GRACE_SECONDS = 10.0
+AWAY_SECONDS = 1.0
 Write = Callable[[], object]
 
 
@@ -68,6 +71,10 @@ class Every:
         self._next = time.monotonic() + self._seconds
         return True
 
+    def soon(self, seconds: float) -> None:
+        """Be due no later than in so many seconds."""
+        self._next = min(self._next, time.monotonic() + seconds)
+
 
 class Runner:
     """The loop over one pool of children and one ledger."""
@@ -78,7 +85,7 @@ class Runner:
         self._owner = owner
         self._fence_seconds = settings.lease_seconds * 0.8
         self._renewed = time.monotonic()
-        self._unwritten: list[Write] = []
+        self._unwritten: list[tuple[float, Write]] = []
         self._version: int | None = None
         self._away_until = 0.0
         self._look, self._watch, self._store = Every(LOOK_SECONDS), Every(WATCH_SECONDS), Every(STORE_SECONDS)
@@ -107,16 +114,21 @@ class Runner:
             self._converse(claiming)
         except (NotReady, StorageFull) as away:
             log.warning("the ledger does not answer: %s", away)
-            self._away_until = time.monotonic() + 1.0
-            self._quiet_until = time.monotonic() + self._lease_seconds  # others were away too: let them renew first
+            now = time.monotonic()
+            self._away_until = now + AWAY_SECONDS
+            self._quiet_until = now + self._lease_seconds  # others were away too: let them renew first
+            self._version = None
+            self._lease.soon(0.0)
+            # The lease of an ended attempt is not renewed: once it is over, somebody else has the job.
+            self._unwritten = [(until, write) for until, write in self._unwritten if until > now]
 
     def _converse(self, claiming: bool) -> None:
         """Everything that touches the ledger; may raise NotReady at any point and is then repeated."""
-        while self._unwritten:
-            self._unwritten[0]()
-            self._unwritten.pop(0)
         if self._lease.due():
             self._renew()
+        while self._unwritten:
+            self._unwritten[0][1]()
+            self._unwritten.pop(0)
         version = self._ledger.version()
         changed = version != self._version
         if changed:
@@ -152,12 +164,14 @@ class Runner:
         self._version = None
         if verdict.state is None:
             return
+        if verdict.state == "queued":
+            self._look.soon(backoff(claim.job.attempts) + TICK_SECONDS)
+        until = time.monotonic() + self._lease_seconds
         if progress is not None and verdict.state == "succeeded":
-            self._unwritten.append(lambda: self._ledger.report(claim, progress))
-        state, result, error = verdict.state, verdict.result, verdict.error
-        self._unwritten.append(
-            lambda: self._ledger.finish(claim, state, result=result, error=error, attempt=attempt, log_tail=tail)
-        )
+            self._unwritten.append((until, lambda: self._ledger.report(claim, progress)))
+        state = verdict.state
+        facts: dict[str, Any] = {"result": verdict.result, "error": verdict.error, "attempt": attempt, "log_tail": tail}
+        self._unwritten.append((until, lambda: self._ledger.finish(claim, state, **facts)))
 
     def _supervise(self) -> None:
         """Kill what is over its limits, and everything when the leases can no longer be ours."""
@@ -201,8 +215,9 @@ class Runner:
         for child in list(self._pool.busy):
             child.kill("released")
             self._pool.drop(child)
-        for write in [*self._unwritten, lambda: self._ledger.release(claims)]:
+        for _, write in self._unwritten:
             write()
+        self._ledger.release(claims)
 
 
 def main(

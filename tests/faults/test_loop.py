@@ -1,0 +1,163 @@
+"""One round of the runner at a time, on a ledger in memory and children that are only told of."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from service.adapters.memory import MemoryLedger
+from service.errors import NotReady
+from service.ports import Attempt, Claim
+from service.runner import loop
+from service.runner.loop import Runner
+from service.runner.supervisor import Verdict
+from service.settings import Settings
+from tests.contract.ledgers import NEW
+
+
+class Told:
+    """A child that has answered."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.held = claim
+        self.reason: str | None = None
+        self.progress, self.log_tail, self.pid = {"step": 3}, "said", 0
+
+    def verdict(self, end: object) -> Verdict:
+        return Verdict("succeeded", result={"r2": 1.0})
+
+    def attempt(self, host: str, end: object) -> Attempt:
+        return Attempt(host, 0, 0, 0, 0.0)
+
+    def must_stop(self) -> str | None:
+        return None
+
+    def kill(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Pool:
+    """Takes every job; what `through` holds has ended."""
+
+    def __init__(self) -> None:
+        self.busy: list[Any] = []
+        self.through: list[tuple[Any, Any]] = []
+        self.spares = [object(), object()]
+        self.refreshed = True
+
+    def wait(self, seconds: float) -> list[tuple[Any, Any]]:
+        ended, self.through = self.through, []
+        return ended
+
+    def free(self) -> dict[str, int]:
+        return {"instant": 0, "long": 1 - len(self.busy)}
+
+    def start(self, claim: Claim) -> None:
+        self.busy.append(Told(claim))
+
+    def drop(self, child: Any) -> None:
+        self.busy.remove(child)
+
+
+class Flaky(MemoryLedger):
+    """A ledger that can be away."""
+
+    away = False
+
+    def version(self) -> int:
+        return self._there(super().version())
+
+    def renew(self, *args: Any) -> Any:
+        return self._there(None) or super().renew(*args)
+
+    def finish(self, *args: Any, **kw: Any) -> bool:
+        return self._there(None) or super().finish(*args, **kw)
+
+    def report(self, *args: Any) -> bool:
+        return self._there(None) or super().report(*args)
+
+    def _there(self, value: Any) -> Any:
+        if self.away:
+            raise NotReady("away")
+        return value
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(loop, "kill_tree", lambda pid: None)
+    settings = Settings(lease_seconds=30.0)
+    ledger, pool = Flaky(settings, clock=lambda: clock.now), Pool()
+    runner = Runner(settings, ledger, pool, "A")  # type: ignore[arg-type]
+    return SimpleNamespace(clock=clock, ledger=ledger, pool=pool, runner=runner, job=ledger.put(NEW).id)
+
+
+def step(world: SimpleNamespace, seconds: float = 0.0) -> None:
+    world.clock.now += seconds
+    world.runner.step(claiming=True)
+
+
+def test_an_answer_waits_for_a_ledger_that_is_away(world: SimpleNamespace) -> None:
+    step(world)
+    world.pool.through = [(world.pool.busy[0], None)]
+    world.ledger.away = True
+    step(world, 1.0)
+    assert world.ledger.get(world.job).state == "running"
+    world.ledger.away = False
+    step(world, 2.0)
+    job = world.ledger.get(world.job)
+    assert (job.state, job.result, job.progress, job.attempts) == ("succeeded", {"r2": 1.0}, {"step": 3}, 1)
+
+
+def test_children_are_stopped_before_a_lease_that_cannot_be_renewed_is_over(world: SimpleNamespace) -> None:
+    step(world)
+    child = world.pool.busy[0]
+    world.ledger.away = True
+    step(world, 23.0)
+    assert child.reason is None
+    step(world, 2.0)
+    assert child.reason == "lost"
+
+
+def test_an_answer_older_than_its_lease_is_thrown_away(world: SimpleNamespace) -> None:
+    step(world)
+    world.pool.through = [(world.pool.busy[0], None)]
+    world.ledger.away = True
+    step(world)
+    step(world, 31.0)
+    world.ledger.away = False
+    step(world, 2.0)
+    assert world.ledger.get(world.job).state == "running"
+    step(world, 31.0)
+    job = world.ledger.get(world.job)
+    assert (job.state, job.result) == ("queued", None)
+
+
+def test_after_an_outage_others_may_renew_before_their_jobs_are_taken(world: SimpleNamespace) -> None:
+    step(world)
+    other = world.ledger.put(NEW).id
+    held = world.ledger.claim("B", {"long": 1})
+    world.ledger.away = True
+    step(world, 29.0)
+    world.ledger.away = False
+    step(world, 2.0)
+    assert world.ledger.get(other).state == "running"
+    assert world.ledger.renew("B", held) == held
+
+
+def test_a_cancelled_job_is_killed_in_the_next_round(world: SimpleNamespace) -> None:
+    step(world)
+    world.ledger.cancel(world.job)
+    step(world)
+    assert world.pool.busy[0].reason == "cancelled"
+
+
+def test_a_job_taken_by_others_is_dropped(world: SimpleNamespace) -> None:
+    step(world)
+    world.ledger.reap(dead="A")
+    world.ledger.claim("B", {"long": 1})
+    step(world, 11.0)
+    assert world.pool.busy[0].reason == "lost"
