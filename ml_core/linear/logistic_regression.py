@@ -25,7 +25,7 @@ from ml_core.solvers.first_order import minimise, stochastic
 from ml_core.solvers.irls import irls
 from ml_core.solvers.lbfgs import lbfgs
 from ml_core.solvers.linear_objective import LinearObjective
-from ml_core.solvers.newton import coarse_start, newton
+from ml_core.solvers.newton import coarse_start, inverse, newton
 from ml_core.solvers.separation import Separation, separation
 
 SOLVERS = Literal["newton", "irls", "gradient_descent", "sgd", "lbfgs"]
@@ -158,8 +158,9 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         if solver == "irls":
             return irls(problem, problem.zero(), tol=tol, max_iter=steps)
         if solver == "lbfgs":
-            v, solve = coarse_start(problem) if problem.size <= NEWTON_UNKNOWNS else (problem.zero(), None)
-            return lbfgs(problem.value_gradient, v, tol=tol, max_iter=steps, solve=solve)
+            zero = problem.zero()
+            solve = inverse(problem.second(zero)[2]) if problem.size <= NEWTON_UNKNOWNS else None
+            return lbfgs(problem.value_gradient, zero, tol=tol, max_iter=steps, solve=solve)
         rows = float(problem.s.sum())
         L = problem.lipschitz()
         if solver == "gradient_descent":
