@@ -1,7 +1,7 @@
 """Distributions are frozen batches: each parameter has the batch along its first axis, each answer too.
 
-A family gives `parameters`, `mean`, `variance`, `quantile`, `log_density`, `sample`; the rest follows and may be overridden
-where something stabler exists.
+A family gives `parameters`, `mean`, `variance`, `quantile`, `log_density`, `sample`; the rest follows and may be
+overridden where something stabler exists.
 """
 
 from __future__ import annotations

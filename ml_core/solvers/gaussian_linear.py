@@ -19,11 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, qr, solve_triangular, svd
+from scipy.linalg import eigh, qr, svd
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
+from ml_core.solvers.least_squares import triangular_inverse
 from ml_core.statistics import Moments
 
 EPS = float(np.finfo(float).eps)
@@ -108,8 +109,8 @@ def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
     L, m0, E, miss = white(sums, prior)
     E, miss = E / sd, miss / sd
     Q, R = qr(np.vstack([E, np.eye(k)]), mode="economic", check_finite=False)
-    a = solve_triangular(R, miss @ Q[: len(E)], check_finite=False)
-    inverse = solve_triangular(R, np.eye(k), check_finite=False)
+    inverse = triangular_inverse(R)
+    a = inverse @ (miss @ Q[: len(E)])
     rss = float(((miss - E @ a) ** 2).sum()) * noise
     root = L @ inverse
     n = sums.total - prior.flat

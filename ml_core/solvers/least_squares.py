@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular, svd
+from scipy.linalg import qr, svd
+from scipy.linalg.lapack import dtrtri
 
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
@@ -104,6 +105,11 @@ class Factor:
     kept: Codes
 
 
+def triangular_inverse(R: Matrix) -> Matrix:
+    """R⁻¹ of an upper triangle by LAPACK's trtri, which for small sizes is not slowed by threads as a solve is."""
+    return np.asarray(dtrtri(R)[0])
+
+
 def factorise(D: Design, *, method: Literal["qr", "svd"] = "qr", rcond: float | None = None) -> Factor:
     """Column-pivoted QR, or SVD, of the rounded weighted design, cut where a pivot falls below `rcond` of the largest.
 
@@ -127,9 +133,9 @@ def factorise(D: Design, *, method: Literal["qr", "svd"] = "qr", rcond: float | 
     r = int((size > cut * size[0]).sum()) if size[0] > 0 else 0
     K, rows = np.zeros((p, r)), np.zeros((p, r))
     if r:
-        K[perm[:r]] = solve_triangular(R[:r, :r], np.eye(r), check_finite=False)
+        K[perm[:r]] = triangular_inverse(R[:r, :r])
         rows[perm[:r]] = np.eye(r)
-        rows[perm[r:]] = solve_triangular(R[:r, :r], R[:r, r:], check_finite=False).T
+        rows[perm[r:]] = (K[perm[:r]] @ R[:r, r:]).T
     return Factor(np.ascontiguousarray(Q[:, :r]), K, rows, perm[:r].astype(np.int64))
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, get_lapack_funcs, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, get_lapack_funcs
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
+from ml_core.solvers.least_squares import triangular_inverse
 from ml_core.solvers.linear_model import LinearFit
 
 SAMPLE = 1024
@@ -94,7 +95,7 @@ def _inverse_root(A: Matrix) -> Matrix | None:
     rcond, _ = pocon(R, np.abs(C).sum(axis=0).max())
     if rcond * LARGEST_CONDITION**2 < 1.0:
         return None
-    return np.asarray(solve_triangular(R, np.eye(len(A)), check_finite=False) / size[:, None])
+    return triangular_inverse(R) / size[:, None]
 
 
 def _residuals(
