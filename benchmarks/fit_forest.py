@@ -16,7 +16,7 @@ JOBS = 2
 
 
 def table(n: int, d: int, K: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Correlated numbers and, beyond a fifth of the columns, one-hot groups; labels from noisy cells and a linear score."""
+    """Correlated numbers and, beyond a fifth of the columns, one-hot groups; labels from noisy cells."""
     r = np.random.default_rng([seed, n, d])
     numeric = max(4, d // 5)
     N = r.normal(size=(n, 3)) @ r.normal(size=(3, numeric)) + 0.5 * r.normal(size=(n, numeric))

@@ -110,9 +110,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "echo.py").write_text(ECHO)
         ports = free_port(), free_port()
-        echo = subprocess.Popen([sys.executable, "-m", "uvicorn", "echo:app", "--port", str(ports[0]), "--no-access-log",
+        echo = subprocess.Popen([sys.executable, "-m", "uvicorn", "echo:app", "--port", str(ports[0]),
+                                 "--no-access-log",
                                  "--log-level", "warning"], cwd=folder, env=environ)
-        ours = subprocess.Popen([sys.executable, "-m", "service", "--data", f"{folder}/data", "serve", "--port", str(ports[1])],
+        ours = subprocess.Popen([sys.executable, "-m", "service", "--data", f"{folder}/data", "serve",
+                                 "--port", str(ports[1])],
                                 env=environ, stderr=subprocess.DEVNULL)
         try:
             print(json.dumps(run(ports, (echo.pid, ours.pid), given), indent=1))
@@ -129,8 +131,9 @@ def run(ports, pids, given) -> dict:
 
     r = random.Random(0)
     rows = [[r.gauss(0, 1) for _ in COLUMNS] for _ in range(400)]
-    text = "\n".join([",".join([*COLUMNS, "y"]), *[",".join(map(repr, v)) + f",{'yes' if v[0] + r.gauss(0, 1) > 0 else 'no'}"
-                                                   for v in rows]])
+    labels = ["yes" if v[0] + r.gauss(0, 1) > 0 else "no" for v in rows]
+    lines = [",".join([*map(repr, v), label]) for v, label in zip(rows, labels, strict=True)]
+    text = "\n".join([",".join([*COLUMNS, "y"]), *lines])
     data = httpx.post(f"{base}/v1/datasets", content=text.encode(), timeout=60).json()["id"]
     results = {}
     body = json.dumps({"rows": [dict(zip(COLUMNS, [round(v, 6) for v in rows[0]], strict=True))]}).encode()

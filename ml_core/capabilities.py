@@ -100,7 +100,7 @@ class HasProba:
         return self._log_proba(check_query(self, X))
 
     def predict_with_proba(self, X: Any) -> tuple[np.ndarray, Matrix]:
-        """`predict` and `predict_proba` of the same rows, computed once where the decision is the largest probability."""
+        """`predict` and `predict_proba` of the same rows, computed once where the largest probability decides."""
         A = check_query(self, X)
         P = self._proba(A)
         codes = P.argmax(axis=1) if type(self)._decide is HasProba._decide else self._decide(A)

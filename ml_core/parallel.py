@@ -1,4 +1,4 @@
-"""How many threads a fit may use: a budget of the surroundings, not a parameter of the model (it never changes bits)."""
+"""How many threads a fit may use: a budget of the surroundings, never a parameter of the model."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def model_of(target: Any) -> type[BaseModel]:
 def schema_of(target: Any) -> dict[str, Any]:
     """JSON Schema of the parameters, with descriptions, bounds and defaults.
 
-    A default that only lets the class be constructed (an empty list where one item is the least) is no default to offer.
+    A default that only lets the class be constructed (an empty list where one item is the least) is none to offer.
     """
     schema = model_of(target).model_json_schema()
     for name, field in schema.get("properties", {}).items():

@@ -1,4 +1,4 @@
-"""The hook that every iterative loop calls. It is a context variable: nothing is passed down, nobody listens by default."""
+"""The hook that every iterative loop calls. A context variable: nothing is passed down."""
 
 from __future__ import annotations
 

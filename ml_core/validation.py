@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.errors import DataConversionWarning, InvalidData, Issue, NotFittedError
 
-ACCEPTS = {
-    "real": (lambda X: np.isfinite(X), "a finite number"),
+ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "real": (np.isfinite, "a finite number"),
     "binary": (lambda X: (X == 0) | (X == 1), "0 or 1"),
     "count": (lambda X: (X >= 0) & (np.floor(X) == X), "a whole number of at least 0"),
     "nonnegative": (lambda X: X >= 0, "a number of at least 0"),
@@ -125,7 +126,7 @@ def check_targets(y: Any, n: int, owner: str, *, several: bool) -> Vector | Matr
     bad = np.argwhere(~np.isfinite(t))
     if len(bad):
         raise InvalidData(f"Input y contains NaN or infinity: row {bad[0][0]} is {t[tuple(bad[0])]} ({len(bad)} such)",
-                          [Issue(f"/rows/{int(b[0])}", "not_finite", "expected a finite number") for b in bad[:MAX_ISSUES]])  # fmt: skip
+                          [Issue(f"/rows/{int(b[0])}", "not_finite", "empty") for b in bad[:MAX_ISSUES]])  # fmt: skip
     return np.ascontiguousarray(t)
 
 

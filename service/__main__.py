@@ -90,7 +90,8 @@ def _keys(settings: Settings, given: argparse.Namespace) -> int:
     if given.action == "create":
         key_id, secret = keys.create(given.name)
         print(
-            f"{key_id}\n{secret}\nSend it as: Authorization: Bearer {secret}\nIt is not stored and cannot be shown again."
+            f"{key_id}\n{secret}\nSend it as: Authorization: Bearer {secret}\n"
+            "It is not stored and cannot be shown again."
         )
     elif given.action == "revoke":
         keys.revoke(given.id)

@@ -12,8 +12,8 @@ _last = 0
 
 
 def new_id(prefix: str) -> str:
-    """`prefix_` + 26 characters: 48 bits of milliseconds, 12 of sequence, 70 of randomness; strictly increasing here."""
-    global _last
+    """`prefix_` + 26 characters: 48 bits of milliseconds, 12 of sequence, 70 random; strictly increasing here."""
+    global _last  # noqa: PLW0603 - the sequence is one per process by its nature
     with _lock:
         _last = max(_last + 1, time.time_ns() // 1_000_000 << 12)
         stamp = _last

@@ -1,8 +1,8 @@
 """What the use cases need from the outside world; adapters implement it, `container.py` chooses.
 
 A *job* is the only mutable thing with a life of its own, and the ledger is its only owner. A model is a row that says
-what was asked (`Record`) joined with the job that fits it: its state is the job's state and what the fit produced is the
-job's `result`, so "job succeeded" and "model ready" are one UPDATE and can never disagree.
+what was asked joined with the job that fits it: its state is the job's state and what the fit produced is the job's
+`result`, so "job succeeded" and "model ready" are one UPDATE and can never disagree.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NewJob:
 
 @dataclass(frozen=True)
 class Job:
-    """A job as the ledger knows it. `result` is what the attempt that succeeded returned; `error` has code and detail."""
+    """A job as the ledger knows it. `result` is what the successful attempt returned; `error` has code and detail."""
 
     id: str
     kind: str
@@ -154,7 +154,7 @@ class Ledger(Leases, Protocol):
 
 
 class Objects(Protocol):
-    """Immutable bytes under keys like `tables/ab12….parquet`; a write is whole or absent, and durable when it returns."""
+    """Immutable bytes under keys like `tables/ab12….parquet`; a write is whole or absent, durable at return."""
 
     def put_file(self, key: str, source: Path) -> None:
         """Store the file's bytes (moving it when on the same disk); StorageFull."""

@@ -17,7 +17,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    data: Annotated[Path, Field(description="Folder that holds the database, tables and models.")] = Path("postfit-data")
+    data: Annotated[Path, Field(description="Folder of the database, tables and models.")] = Path("postfit-data")
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")] = 8000
     database: Annotated[str | None, Field(description="SQLAlchemy URL; empty means SQLite in the data folder.")] = None

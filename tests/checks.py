@@ -242,7 +242,7 @@ def honest_probabilities(row: Row) -> None:
 
 
 def is_documented(row: Row) -> None:
-    """A summary, a formula or description, complexity, tags, references, a description for every parameter, an example."""
+    """A summary, a formula, complexity, tags, references, a description for every parameter, an example."""
     entry = find(row.name)
     assert entry.summary
     assert entry.description
@@ -255,6 +255,7 @@ def is_documented(row: Row) -> None:
 
 
 CHECKS = [
-    agrees_with_oracle, repeats_itself, survives_storage, spec_round_trip, certifies, refuses_before_fit, refuses_bad_rows,
-    refuses_bad_parameters, can_be_cancelled, weights_repeat_rows, honest_probabilities, is_documented,
+    agrees_with_oracle, repeats_itself, survives_storage, spec_round_trip, certifies, refuses_before_fit,
+    refuses_bad_rows, refuses_bad_parameters,
+    can_be_cancelled, weights_repeat_rows, honest_probabilities, is_documented,
 ]  # fmt: skip

@@ -44,7 +44,8 @@ def test_curl_walk_through_runs(client):
 
 def test_readme_commands_exist():
     for name in re.findall(r"`python -m service (\w+)", README):
-        out = subprocess.run([sys.executable, "-m", "service", name, "--help"], capture_output=True, text=True, cwd=ROOT)
+        command = [sys.executable, "-m", "service", name, "--help"]
+        out = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
         assert out.returncode == 0, out.stderr
     first, second = [b.strip() for b in blocks(README, "")[:2]]
     assert "\n" not in first

@@ -61,7 +61,14 @@ def _cauchy_schwarz(k: Kernel, A: Matrix, B: Matrix, K: Matrix) -> Certificate:
 
 @function("linear_kernel", example={"points": POINTS}, cost=cost)
 def linear_kernel(*, points: Points, others: Others = None) -> Answer[KernelMatrix]:
-    """Inner products x·z."""
+    """Inner products x·z.
+
+    The Gram matrix X Zᵀ; not stationary. O(n m d).
+
+    References
+    ----------
+    Schölkopf, Smola (2002), Learning with Kernels, chapter 2.
+    """
     return _answer(LinearKernel(), points, others)
 
 
@@ -73,7 +80,14 @@ def polynomial_kernel(
     degree: Annotated[int, Field(ge=1, le=10, description="Power.")] = 3,
     coef0: Annotated[float, Field(ge=0, description="Adds lower orders; 0: none.")] = 1.0,
 ) -> Answer[KernelMatrix]:
-    """Powers (x·z + coef0)^degree."""
+    """Powers (x·z + coef0)^degree.
+
+    All products of up to `degree` coordinates, C(d + degree, degree) of them, at the price of one inner product.
+
+    References
+    ----------
+    Schölkopf, Smola (2002), Learning with Kernels, chapter 2.
+    """
     return _answer(PolynomialKernel(degree, coef0), points, others)
 
 
@@ -84,7 +98,14 @@ def gaussian_kernel(
     others: Others = None,
     length_scale: Annotated[Length, Field(description="Length, one per column, or null: the median distance.")] = None,
 ) -> Answer[KernelMatrix]:
-    """exp(-‖x - z‖² / (2 length_scale²))."""
+    """exp(-‖x - z‖² / (2 length_scale²)).
+
+    Stationary, a function of the distance; larger length scales are smoother. Distances are of centred points. O(n m d).
+
+    References
+    ----------
+    Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, section 4.2.
+    """
     return _answer(RBFKernel(length_scale), points, others)
 
 
@@ -95,13 +116,27 @@ def exponential_kernel(
     others: Others = None,
     theta: Annotated[float | None, Field(gt=0, description="Inverse length; null: 1 / median distance.")] = None,
 ) -> Answer[KernelMatrix]:
-    """exp(-theta ‖x - z‖)."""
+    """exp(-theta ‖x - z‖).
+
+    Stationary, a function of the distance, continuous but not differentiable at 0. O(n m d).
+
+    References
+    ----------
+    Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, section 4.2.
+    """
     return _answer(ExponentialKernel(theta), points, others)
 
 
 @function("trigonometric_kernel", example={"points": POINTS}, cost=cost)
 def trigonometric_kernel(*, points: Points, others: Others = None) -> Answer[KernelMatrix]:
-    """Σⱼ sin(2π Dⱼ) / Dⱼ with D = x - z."""
+    """Σⱼ sin(2π Dⱼ) / Dⱼ with D = x - z.
+
+    The limit of products of cosine and sine features of growing number; 2π for each equal coordinate. O(n m d).
+
+    References
+    ----------
+    Rahimi, Recht (2007), Random features for large-scale kernel machines.
+    """
     return _answer(TrigonometricKernel(), points, others)
 
 
@@ -112,7 +147,14 @@ def quadratic_form_kernel(
     others: Others = None,
     matrix: Annotated[Semidefinite, Field(description="Symmetric positive semidefinite matrix (d, d).")],
 ) -> Answer[KernelMatrix]:
-    """Values xᵀ matrix z."""
+    """Values xᵀ matrix z.
+
+    A kernel when the matrix is positive semidefinite, which is checked. O(n d² + n m d).
+
+    References
+    ----------
+    Schölkopf, Smola (2002), Learning with Kernels, chapter 13.
+    """
     return _answer(QuadraticFormKernel(matrix), points, others)
 
 
@@ -124,5 +166,12 @@ def quadratic_form_kernel(
 def composite_kernel(
     *, points: Points, others: Others = None, kernel: Annotated[KernelSpec, Field(description="Kernel expression.")]
 ) -> Answer[KernelMatrix]:
-    """Any kernel expression: sums, products, positive scaling, power series, exponentials, and subsets of columns."""
+    """Any kernel expression: sums, products, positive scaling, power series, exponentials, and subsets of columns.
+
+    Positive semidefiniteness is kept by construction: only rules that preserve it can be written.
+
+    References
+    ----------
+    Bishop (2006), Pattern Recognition and Machine Learning, section 6.2.
+    """
     return _answer(kernel_of(kernel), points, others)

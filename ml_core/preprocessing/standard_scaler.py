@@ -79,7 +79,7 @@ class StandardScaler(Weighted, Inverts, Transformer):
         spread = np.abs(X).max(axis=0) / self.scale_
         if self.with_mean:
             out.certificates.append(Certificate("largest_scaled_mean", float(np.abs(mean).max()),
-                float(8 * EPS * max(1.0, spread.max())), "the scaled columns have mean 0, up to rounding of the raw values"))  # fmt: skip
+                float(8 * EPS * max(1.0, spread.max())), "the scaled columns have mean 0"))  # fmt: skip
         if self.with_std and varies.any():
             off = float(np.abs(var[varies] - 1).max())
             out.certificates.append(Certificate("largest_variance_error", off, float(1e-12 + 64 * EPS * spread.max()),

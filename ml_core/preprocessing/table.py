@@ -1,12 +1,12 @@
 """Named, typed columns → a matrix: learned from the training rows, stored with the model, never a silent change.
 
 A column of type number, integer, boolean, date or datetime is one numeric column (dates: days, datetimes: seconds since
-1970-01-01 UTC); category and text become indicator columns (two levels: one 0/1 column, K levels: K columns) or ordinals.
+1970-01-01 UTC); category and text become indicators (two levels: one 0/1 column, K levels: K columns) or ordinals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -145,6 +145,7 @@ class TableEncoder:
         return f.block(numbers, missing)
 
     def codes(self, f: Feature, values: np.ndarray, missing: np.ndarray, issues: list[Issue]) -> Vector:
+        """(n,) level numbers, -1 where unknown; unknown ones become issues unless they are to be ignored."""
         place = {level: float(i) for i, level in enumerate(f.levels)}
         codes = np.array([place.get(v, -1.0) for v in values])
         if self.unknown_level == "error":
@@ -154,6 +155,7 @@ class TableEncoder:
 
 
 def null_issue(i: int, f: Feature, policy: str) -> Issue:
+    """The empty cell of row i of a feature, under a policy that has nothing to put there."""
     return Issue(
         f"/rows/{i}/{f.name}",
         "null_not_allowed",

@@ -12,7 +12,7 @@ Reason = Literal["gradient", "objective", "step", "gap", "direct", "max_iter", "
 
 @dataclass(frozen=True)
 class Solution:
-    """The best iterate `w`, how many iterations, whether the stopping rule was met and which, and the objective trace."""
+    """The best iterate `w`, iterations, whether the stopping rule was met and which, and the objective trace."""
 
     w: Vector
     n_iter: int

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ml_core.numerics.jit import compiled, inner
+from ml_core.numerics.jit import compiled, merged
+from ml_core.tree.borrow import borrowed
 from ml_core.tree.codes import Coded
-from ml_core.tree.splits import BINS, Rules, Work, best_split, draw, quality
+from ml_core.tree.splits import BINS, Rules, Work, best_split, borrow, draw, quality
 from ml_core.tree.structure import LEAF, NODE
 
 DONE, PAUSED, FULL = 0, 1, 2
@@ -20,7 +21,7 @@ DENSE_CELLS = 1 << 18
 CHUNK = 1 << 24
 
 
-@inner
+@merged
 def middle(a, b):  # type: ignore[no-untyped-def]
     """Threshold t between neighbouring values, a ≤ t < b, so that x ≤ t tells them apart even if one ulp apart."""
     t = a + (b - a) / 2.0
@@ -31,7 +32,7 @@ def middle(a, b):  # type: ignore[no-untyped-def]
     return a
 
 
-@inner
+@merged
 def partition(column, work, start, n, cut):  # type: ignore[no-untyped-def]
     """Move the rows with code < cut to the front, in order: (rows on the left, their largest code, the least right)."""
     row, label, weight = work.row, work.label, work.weight
@@ -55,7 +56,7 @@ def partition(column, work, start, n, cut):  # type: ignore[no-untyped-def]
     return left - start, below, above
 
 
-@inner
+@merged
 def count(work, start, n):  # type: ignore[no-untyped-def]
     """Class weights of the node into work.counts[0]: (total weight, largest class)."""
     c = work.counts[0]
@@ -70,7 +71,7 @@ def count(work, start, n):  # type: ignore[no-untyped-def]
     return w, top
 
 
-@inner
+@merged
 def set_leaf(nodes, values, work, state, node, w, top, vote):  # type: ignore[no-untyped-def]
     """Leaf with the posterior of its rows; pure leaves and votes share the first K rows of `values`."""
     c = work.counts[0]
@@ -86,7 +87,7 @@ def set_leaf(nodes, values, work, state, node, w, top, vote):  # type: ignore[no
     state[VALUES] += 1
 
 
-@inner
+@merged
 def push_children(stack, state, left, start, n, n_left, depth):  # type: ignore[no-untyped-def]
     """The larger child first, so that the smaller one is grown first."""
     at = state[STACK]
@@ -100,7 +101,7 @@ def push_children(stack, state, left, start, n, n_left, depth):  # type: ignore[
     state[STACK] = at
 
 
-@inner
+@merged
 def move_inside(codes, work, start, n):  # type: ignore[no-untyped-def]
     """Copy the node's codes side by side into work.local and renumber its rows 0 … n-1."""
     for j in range(codes.shape[0]):
@@ -110,7 +111,7 @@ def move_inside(codes, work, start, n):  # type: ignore[no-untyped-def]
         work.row[start + i] = i
 
 
-@inner
+@merged
 def grow_node(codes, values_of, start_of, nodes, values, importance, work, rules, vote, state, task):  # type: ignore[no-untyped-def]
     """Split one node and push its children, or make it a leaf."""
     start, n, node, depth = task
@@ -164,9 +165,9 @@ def start_tree(
     return work, state
 
 
-@compiled(_warm_grow)
-def grow(codes, values_of, start_of, nodes, values, importance, work, rules, vote, state, budget):  # type: ignore[no-untyped-def]
-    """Grow until the stack is empty (DONE), about `budget` codes were read (PAUSED) or an array has no room (FULL)."""
+@merged
+def grow_on(codes, values_of, start_of, nodes, values, importance, work, rules, vote, state, budget):  # type: ignore[no-untyped-def]
+    """The loop of `grow`, on borrowed arrays."""
     room = work.local.shape[1]
     while state[STACK] > 0:
         if budget <= 0:
@@ -188,6 +189,17 @@ def grow(codes, values_of, start_of, nodes, values, importance, work, rules, vot
             grow_node(codes, values_of, start_of, nodes, values, importance, work, rules, vote, state, task)
         budget -= n * rules.max_features
     return DONE
+
+
+@compiled(_warm_grow)
+def grow(codes, values_of, start_of, nodes, values, importance, work, rules, vote, state, budget):  # type: ignore[no-untyped-def]
+    """Grow until the stack is empty (DONE), about `budget` codes were read (PAUSED) or an array has no room (FULL)."""
+    scratch = borrow(work)
+    return grow_on(
+        borrowed(codes), borrowed(values_of), borrowed(start_of), borrowed(nodes), borrowed(values),
+        borrowed(importance),
+        scratch, rules, vote, borrowed(state), budget,
+    )  # fmt: skip
 
 
 @compiled(lambda: (np.array([1], dtype=np.uint64), 3, np.zeros(3)))

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ml_core.numerics.jit import inner
+from ml_core.numerics.jit import merged
+from ml_core.tree.borrow import borrowed
 
 GINI, ENTROPY, MISCLASSIFICATION = 0, 1, 2
 COSTS = {"gini": GINI, "entropy": ENTROPY, "misclassification": MISCLASSIFICATION}
@@ -65,7 +66,18 @@ class Work(NamedTuple):
     rng: np.ndarray
 
 
-@inner
+@merged
+def borrow(work):  # type: ignore[no-untyped-def]
+    """The same scratch, its arrays without owners."""
+    return Work(
+        borrowed(work.row), borrowed(work.label), borrowed(work.weight), borrowed(work.spare_row),
+        borrowed(work.spare_label), borrowed(work.spare_weight), borrowed(work.code), borrowed(work.key),
+        borrowed(work.counts), borrowed(work.hist), borrowed(work.tally), borrowed(work.features),
+        borrowed(work.local), borrowed(work.stack), borrowed(work.rng),
+    )  # fmt: skip
+
+
+@merged
 def draw(rng, n):  # type: ignore[no-untyped-def]
     """Integer below n < 2³² from a splitmix64 stream; rng is the (1,) uint64 state."""
     rng[0] += GOLD
@@ -76,7 +88,7 @@ def draw(rng, n):  # type: ignore[no-untyped-def]
     return np.int64(((z >> S32) * np.uint64(n)) >> S32)
 
 
-@inner
+@merged
 def quality(cost, c, w):  # type: ignore[no-untyped-def]
     """Q of one set with class weights c (K,) and total w."""
     total = 0.0
@@ -94,7 +106,7 @@ def quality(cost, c, w):  # type: ignore[no-untyped-def]
     return total
 
 
-@inner
+@merged
 def sort_keys(key, n):  # type: ignore[no-untyped-def]
     """Ascending order of key[:n] in place; insertion for short runs, which most nodes are."""
     if n > SMALL:
@@ -109,7 +121,7 @@ def sort_keys(key, n):  # type: ignore[no-untyped-def]
         key[j + 1] = v
 
 
-@inner
+@merged
 def scan_sorted(work, rules, start, n, w):  # type: ignore[no-untyped-def]
     """Best cut of one feature by sorting the node's n codes: (Q, cut), code < cut going left; cut -1 if none."""
     code, key, label, weight = work.code, work.key, work.label, work.weight
@@ -142,29 +154,31 @@ def scan_sorted(work, rules, start, n, w):  # type: ignore[no-untyped-def]
     return best, cut
 
 
-@inner
+@merged
 def scan_two(work, rules, start, n, w, low):  # type: ignore[no-untyped-def]
     """The only cut of a column with codes low and low + 1 in the node: (Q, cut); cut -1 when a child is too small."""
-    code, label, weight = work.code, work.label, work.weight
+    code, label, weight, bank = work.code, work.label, work.weight, work.hist
     total, cl, cr = work.counts[0], work.counts[1], work.counts[2]
-    cr[:] = 0.0
-    rows = 0
+    K, rows = len(total), 0
     for i in range(n):
         one = np.int64(code[i]) - low
         rows += one
-        cr[label[start + i]] += one * weight[start + i]
+        bank[(i & 3) * K + label[start + i]] += one * weight[start + i]
     if min(rows, n - rows) < rules.min_samples_leaf:
+        bank[: 4 * K] = 0.0
         return -np.inf, np.int64(-1)
     wr = 0.0
-    for k in range(len(total)):
+    for k in range(K):
+        cr[k] = bank[k] + bank[K + k] + bank[2 * K + k] + bank[3 * K + k]
         cl[k] = total[k] - cr[k]
         wr += cr[k]
+    bank[: 4 * K] = 0.0
     if wr >= w:
         return -np.inf, np.int64(-1)
     return quality(rules.cost, cl, w - wr) + quality(rules.cost, cr, wr), low + 1
 
 
-@inner
+@merged
 def fill_bins(work, start, n, low, shift):  # type: ignore[no-untyped-def]
     """Class weights and row counts per bin of the node's codes."""
     K = work.counts.shape[1]
@@ -175,7 +189,7 @@ def fill_bins(work, start, n, low, shift):  # type: ignore[no-untyped-def]
         hist[b * K + label[start + i]] += weight[start + i]
 
 
-@inner
+@merged
 def scan_bins(work, rules, n, w, low, shift, bins):  # type: ignore[no-untyped-def]
     """Best cut of one feature from its filled bins, which are cleared on the way: (Q, cut); cut -1 if none."""
     hist, tally, total, cl, cr = work.hist, work.tally, work.counts[0], work.counts[1], work.counts[2]
@@ -208,7 +222,7 @@ def scan_bins(work, rules, n, w, low, shift, bins):  # type: ignore[no-untyped-d
     return best, cut
 
 
-@inner
+@merged
 def scan_feature(column, work, rules, start, n, w):  # type: ignore[no-untyped-def]
     """Best cut of one column in the node: (Q, cut, whether the column varies there)."""
     code, row = work.code, work.row
@@ -242,7 +256,7 @@ def scan_feature(column, work, rules, start, n, w):  # type: ignore[no-untyped-d
     return best, cut, True
 
 
-@inner
+@merged
 def best_split(codes, work, rules, start, n, w):  # type: ignore[no-untyped-def]
     """Best split over max_features random columns, more while none varies: (Q, feature, cut); feature -1 if none."""
     features = work.features

@@ -1,4 +1,4 @@
-"""Records of models: what was asked, joined with the newest job that makes the model. State and result are the job's."""
+"""Records of models: what was asked, joined with the newest job that makes it. State and result are the job's."""
 
 from __future__ import annotations
 

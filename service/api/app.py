@@ -29,9 +29,10 @@ from service.ports import Json
 from service.runner.embedded import Embedded
 
 log = logging.getLogger("postfit")
-ABOUT = """POST a table and any classical learning algorithm; get back predictions, posteriors and diagnostics with certificates.
+TAGS = ("Datasets", "Algorithms", "Models", "Prediction", "Jobs", "Functions", "Operations")
+ABOUT = """POST a table and any classical learning algorithm; get back predictions, posteriors and diagnostics.
 
-Start: **POST /v1/samples/penguins**, then **POST /v1/models** with its example, then **POST /v1/models/{model_id}/predict**."""
+Start: **POST /v1/models** with its example, then **POST /v1/models/{model_id}/predict** with the id you got."""
 
 
 def create_app(services: Services, runner: Embedded | None = None) -> FastAPI:
@@ -113,8 +114,7 @@ def _openapi(app: FastAPI) -> Json:
     if app.openapi_schema is None:
         made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes,
                            license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-                           tags=[{"name": t} for t in ("Datasets", "Algorithms", "Models", "Prediction", "Jobs", "Functions",
-                                                       "Operations")])  # fmt: skip
+                           tags=[{"name": t} for t in TAGS])  # fmt: skip
         parts = made.setdefault("components", {}).setdefault("schemas", {})
         parts |= estimator_schemas()
         field = FieldProblem.model_json_schema()

@@ -28,7 +28,7 @@ Use = Annotated[Services, Depends(services)]
 Limit = Annotated[int, Query(ge=1, le=500, description="Most items on the page.")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255,
-                                              description="Repeat a request safely: the first answer is given again.")]  # fmt: skip
+                                              description="Repeat safely: the first answer is given again.")]
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="ETag the resource must still have.")]
 IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", description="ETag that need not be sent again.")]
 Prefer = Annotated[str | None, Header(description="wait=N (seconds, at most 60) or respond-async.")]

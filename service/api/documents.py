@@ -25,7 +25,8 @@ def job_document(job: Job) -> Json:
         "attempts": job.attempts, "queue_position": job.queue_position, "worker": job.worker,
         "submitted_at": moment(job.submitted_at), "started_at": moment(job.started_at),
         "finished_at": moment(job.finished_at), "error": job.error,
-        "links": {"self": f"/v1/jobs/{job.id}", "events": f"/v1/jobs/{job.id}/events", "resource": f"/v1/models/{job.resource}"},
+        "links": {"self": f"/v1/jobs/{job.id}", "events": f"/v1/jobs/{job.id}/events",
+                  "resource": f"/v1/models/{job.resource}"},
     }  # fmt: skip
 
 
@@ -46,7 +47,8 @@ def model_document(row: Json) -> Json:
     asked = None if target is None else {"name": target, "type": None, "classes": None}
     return {
         "id": row["id"], "name": row["name"], "version": row["version"], "state": row["state"], "job": row["job"],
-        "algorithm": row["algorithm"], "estimator": result.get("estimator", record["estimator"]), "dataset": row["dataset"],
+        "algorithm": row["algorithm"], "estimator": result.get("estimator", record["estimator"]),
+        "dataset": row["dataset"],
         "target": result.get("target", asked),
         "features": result.get("features", [{"name": f} for f in record["features"]]),
         "encoding": record["encoding"], "seed": record.get("seed", 0), "labels": row["labels"],

@@ -1,8 +1,8 @@
 """The hot path: JSON rows in, JSON predictions out, below FastAPI's router.
 
-It takes exactly the requests whose answer needs nothing else (POST …/predict, plain JSON both ways, the model in memory,
-few rows) and hands every other one to the application, whose route calls the same `Inference.answer`. Errors go the same
-way: whatever is odd about a request is found again, and explained, by the slow path.
+It takes exactly the requests whose answer needs nothing else (POST …/predict, plain JSON both ways, the model in
+memory, few rows) and hands every other one to the application, whose route calls the same `Inference.answer`. Errors go
+the same way: whatever is odd about a request is found again, and explained, by the slow path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details: the one table from error class to status, found by walking the exception's MRO."""
+"""Errors as RFC 9457 problem details: the one table from error class to status, found by walking the MRO."""
 
 from __future__ import annotations
 

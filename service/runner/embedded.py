@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from service.runner.pulse import Pulse
 from service.settings import Settings
 
 log = logging.getLogger("postfit.embedded")
@@ -32,6 +33,7 @@ class Embedded:
         self._command = list(command)
         clean = {k: v for k, v in environ.items() if not k.startswith("POSTFIT_")}
         self._environ = {**clean, **settings.to_env(parent=os.getpid())}
+        self._pulse = Pulse(settings.data)
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -46,6 +48,10 @@ class Embedded:
         """Whether the runner runs now."""
         process = self._process
         return process is not None and process.poll() is None
+
+    def fault(self) -> str | None:
+        """Why jobs are not worked on now; None when they are."""
+        return self._pulse.fault() if self.alive() else "the worker process is not running; it is started again"
 
     @property
     def pid(self) -> int | None:
@@ -73,6 +79,7 @@ class Embedded:
             with self._lock:
                 if self._stopping.is_set():
                     return
+                self._pulse.forget()
                 self._process = subprocess.Popen(  # noqa: S603 - the command is the program's own
                     self._command, env=self._environ, stdin=subprocess.DEVNULL
                 )

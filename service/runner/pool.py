@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from service.ports import Claim, Lane
 from service.runner.forkserver import Exit, ForkServer
+from service.runner.pulse import Pulse
 from service.runner.supervisor import Child
 from service.settings import Settings
 
@@ -33,6 +34,7 @@ class Backoff:
 
     def __init__(self) -> None:
         self._next, self._until = RETRY_SECONDS[0], 0.0
+        self.failures = 0
 
     def over(self) -> bool:
         """Whether it may be tried (again)."""
@@ -42,11 +44,13 @@ class Backoff:
         """Note a failure; the seconds until the next try."""
         pause, self._next = self._next, min(2 * self._next, RETRY_SECONDS[1])
         self._until = time.monotonic() + pause
+        self.failures += 1
         return pause
 
     def reset(self) -> None:
         """Note a success."""
         self._next = RETRY_SECONDS[0]
+        self.failures = 0
 
 
 class Pool:
@@ -61,6 +65,7 @@ class Pool:
         self._program = program
         self._environ = environ
         self._selector = selectors.DefaultSelector()
+        self._pulse = Pulse(settings.data)
         self._servers: list[ForkServer] = []
         self._new_server, self._new_child = Backoff(), Backoff()
         self._known: dict[int, Child] = {}
@@ -81,6 +86,7 @@ class Pool:
     def wait(self, seconds: float) -> list[tuple[Child, Exit | None]]:
         """Pass time until something happens; returns the children that are through, with their exit where known."""
         self._refill()
+        self._pulse.beat(self._fault())
         through: dict[int, tuple[Child, Exit | None]] = {}
         self.refreshed = False
         for key, _ in self._selector.select(seconds):
@@ -119,6 +125,15 @@ class Pool:
         self._selector.close()
         os.close(self._woken)
         os.close(self.wake)
+
+    def _fault(self) -> str | None:
+        """Why no job can be worked on now."""
+        if self.busy or self.spares:
+            return None
+        for failures, what in ((self._new_server.failures, "fork server"), (self._new_child.failures, "workers")):
+            if failures:
+                return f"the worker process lost its {what} {failures} times in a row and tries again; its log tells why"
+        return None if any(server.ready for server in self._servers) else "the worker process is starting"
 
     def _refill(self) -> None:
         if self._new_server.over():

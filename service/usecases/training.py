@@ -99,7 +99,8 @@ class Training:
         if known:
             return self.ledger.get(known)
         return self.ledger.put(NewJob(
-            "fit", model_id, full, estimate["queue"], self._limits(full), full.get("priority", 0), (full["dataset"],)))  # fmt: skip
+            "fit", model_id, full, estimate["queue"], self._limits(full), full.get("priority", 0),
+            (full["dataset"],)))  # fmt: skip
 
     def prepare(self, request: Json, estimator: Estimator) -> Prepared:
         """Read the dataset and encode it; InvalidData and Invalid name columns and cells."""
@@ -218,7 +219,8 @@ def _sink(report: Report) -> Callable[[progress.Tick], None]:
     def send(t: progress.Tick) -> None:
         fraction = min(1.0, t.step / t.total) if t.total else None
         report.progress({"fraction": fraction, "step": t.step, "total": t.total, "unit": t.unit,
-                         "message": f"{t.step}{f' of {t.total}' if t.total else ''} {t.unit}", "metrics": t.metrics})  # fmt: skip
+                         "message": f"{t.step}{f' of {t.total}' if t.total else ''} {t.unit}",
+                         "metrics": t.metrics})  # fmt: skip
 
     return send
 

@@ -34,7 +34,7 @@ def spec(name, **params):
 def sample_rows(name, columns):
     with (SAMPLES / name).open(newline="") as f:
         rows = [r for r in csv.DictReader(f) if "NA" not in r.values()]
-    return [{c: float(r[c]) if r[c].replace(".", "").replace("-", "").isdigit() else r[c] for c in columns} for r in rows]
+    return [{c: float(r[c]) if r[c].replace(".", "").isdigit() else r[c] for c in columns} for r in rows]
 
 
 def test_every_example_of_the_catalogue_fits_and_answers(client):
@@ -80,7 +80,8 @@ def test_regression_from_file_to_interval(client):
 
 
 def test_rows_columns_and_dataset_give_the_same_bits_in_any_order(client, penguins):
-    model = fit(client, estimator=spec("logistic_regression"), dataset=penguins, target="species", features=MEASURES, **DROP)
+    chosen = spec("logistic_regression")
+    model = fit(client, estimator=chosen, dataset=penguins, target="species", features=MEASURES, **DROP)
     rows = sample_rows("penguins.csv", MEASURES)
     here = f"/v1/models/{model['id']}/predict"
     by_rows = client.post(here, json={"rows": rows}).json()
@@ -118,13 +119,15 @@ def test_bad_rows_point_at_the_cell(row, pointer, code, client, penguins):
 
 def test_unlabelled_and_empty_bodies_are_refused(client, scaler):
     here = f"/v1/models/{scaler['id']}/transform"
-    for body in ({}, {"rows": []}, {"rows": [{}], "columns": {}}, {"columns": {"bill_length_mm": [1], "body_mass_g": [1, 2]}}):
+    ragged = {"columns": {"bill_length_mm": [1], "body_mass_g": [1, 2]}}
+    for body in ({}, {"rows": []}, {"rows": [{}], "columns": {}}, ragged):
         assert client.post(here, json=body).status_code == 422
     assert client.post(f"/v1/models/{scaler['id']}/predict", json={"rows": [{"a": 1}]}).status_code == 409
 
 
 def test_same_request_same_bits_and_joblib_artifact_verifies(client, penguins, services):
-    body = {"estimator": spec("logistic_regression"), "dataset": penguins, "target": "species", "features": MEASURES, **DROP}
+    chosen = spec("logistic_regression")
+    body = {"estimator": chosen, "dataset": penguins, "target": "species", "features": MEASURES, **DROP}
     one, two = fit(client, **body), fit(client, **body)
     assert one["artifact"]["sha256"] == two["artifact"]["sha256"]
     file = client.get(one["links"]["artifact"])
@@ -139,7 +142,8 @@ def test_a_changed_artifact_is_never_opened(client, scaler, services):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
-    answer = client.post(f"/v1/models/{scaler['id']}/transform", json={"rows": [{"bill_length_mm": 1, "body_mass_g": 2}]})
+    row = {"bill_length_mm": 1, "body_mass_g": 2}
+    answer = client.post(f"/v1/models/{scaler['id']}/transform", json={"rows": [row]})
     assert answer.status_code == 500
     assert answer.json()["type"] == "/problems/artifact-rejected"
 
@@ -173,7 +177,8 @@ def test_update_in_two_steps_equals_one_fit(client):
     rows = {"rows": [{"a": 0.3, "b": -1.0}]}
     want = client.post(f"/v1/models/{whole['id']}/posterior", json=rows).json()["distributions"][0]
     got = client.post("/v1/models/blr/posterior", json=rows).json()["distributions"][0]
-    np.testing.assert_allclose([got["mean"], got["standard_deviation"]], [want["mean"], want["standard_deviation"]], rtol=1e-9)
+    for figure in ("mean", "standard_deviation"):
+        np.testing.assert_allclose(got[figure], want[figure], rtol=1e-9)
     old = client.post("/v1/models/blr@1/posterior", json=rows).json()
     assert old["model"] == first["id"]
     blocks = client.get("/v1/models/blr/posterior", params={"level": 0.5}).json()["parameters"]
@@ -193,7 +198,8 @@ def test_validation_scores_are_apart_from_training_scores(client, penguins):
 
 
 def test_memory_beyond_the_limit_is_refused_with_both_numbers(client, penguins):
-    body = {"estimator": spec("standard_scaler"), "dataset": penguins, "features": ["year"], "limits": {"memory_bytes": 1000}}
+    limits = {"memory_bytes": 1000}
+    body = {"estimator": spec("standard_scaler"), "dataset": penguins, "features": ["year"], "limits": limits}
     answer = client.post("/v1/models", json=body)
     assert answer.status_code == 413
     assert "1000" in answer.json()["detail"]
@@ -226,7 +232,8 @@ def test_jobs_tell_and_stop(client, penguins, runner):
 
 
 def test_dataset_pages_and_exports(client, penguins):
-    page = client.get(f"/v1/datasets/{penguins}/rows", params={"offset": 3, "limit": 2, "columns": "species,year"}).json()
+    asked = {"offset": 3, "limit": 2, "columns": "species,year"}
+    page = client.get(f"/v1/datasets/{penguins}/rows", params=asked).json()
     assert page["items"][0] == {"species": "Adelie", "year": 2007}
     assert page["total"] == 344
     arrow = client.get(f"/v1/datasets/{penguins}/content", headers={"accept": "application/vnd.apache.arrow.stream"})

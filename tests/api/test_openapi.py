@@ -38,7 +38,8 @@ def test_every_operation_is_named_described_and_lists_its_problems(document):
         assert operation["summary"], path
         assert operation["description"], path
         assert operation["tags"], path
-        assert any("application/problem+json" in r.get("content", {}) for r in operation["responses"].values()), (path, method)
+        answers = operation["responses"].values()
+        assert any("application/problem+json" in r.get("content", {}) for r in answers), (path, method)
         for p in operation.get("parameters", []):
             assert p["in"] == "path" or p.get("description"), (path, p["name"])
 

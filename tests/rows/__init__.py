@@ -15,9 +15,9 @@ import numpy as np
 class Row:
     """How to exercise one algorithm.
 
-    `oracle` is an unfitted peer with `fit`; `same` names attributes (`coef_`) or query methods (`predict`) that must agree
-    within `tol` (relative to the largest entry). An algorithm without a peer says why in `no_oracle`, and its own test file
-    holds the closed forms. `expected` lists scikit-learn checks that cannot hold, each with its reason.
+    `oracle` is an unfitted peer with `fit`; `same` names attributes (`coef_`) or query methods (`predict`) that must
+    agree within `tol` (relative to the largest entry). An algorithm without a peer says why in `no_oracle`, and its own
+    test file holds the closed forms. `expected` lists scikit-learn checks that cannot hold, each with its reason.
     """
 
     name: str

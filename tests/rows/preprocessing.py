@@ -5,5 +5,12 @@ from sklearn.preprocessing import StandardScaler
 from tests.rows import Row, data
 
 ROWS = [
-    Row("standard_scaler", {}, data.regression, oracle=StandardScaler(), same=("mean_", "scale_", "transform"), tol=1e-13),
+    Row(
+        "standard_scaler",
+        {},
+        data.regression,
+        oracle=StandardScaler(),
+        same=("mean_", "scale_", "transform"),
+        tol=1e-13,
+    ),
 ]

@@ -134,7 +134,7 @@ async def _spool(use: Services, request: Request, options: Json) -> tuple[Path, 
 async def create_dataset(
     request: Request, use: Use, idempotency_key: IdempotencyKey = None,
     name: Annotated[str | None, Query(description="Name of the dataset.", max_length=200)] = None,
-    format: Annotated[str | None, Query(description="csv, ndjson, json, parquet or arrow; found from the content.")] = None,  # noqa: A002
+    format: Annotated[str | None, Query(description="csv, ndjson, json, parquet, arrow.")] = None,  # noqa: A002
     delimiter: Annotated[str | None, Query(description="Character between fields.")] = None,
     decimal: Annotated[str | None, Query(description="Decimal mark.")] = None,
     header: Annotated[str | None, Query(description="Whether the first line holds names: true or false.")] = None,
@@ -184,7 +184,8 @@ def list_datasets(
     return json_response({"items": [dataset_document(r) for r in page.items], "next_cursor": page.next_cursor})
 
 
-@router.get("/datasets/{dataset_id}", operation_id="get_dataset", summary="One dataset with its profile", response_model=Open,
+@router.get("/datasets/{dataset_id}", operation_id="get_dataset", summary="One dataset with its profile",
+            response_model=Open,
             responses=document(NotFound))  # fmt: skip
 def get_dataset(use: Use, dataset_id: str, if_none_match: IfNoneMatch = None) -> Response:
     """What was read, how, and a profile of each column."""
@@ -201,7 +202,7 @@ def get_rows(
     offset: Annotated[int, Query(ge=0, description="First row.")] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Most rows.")] = 50,
     columns: Annotated[str | None, Query(description="Comma-separated names; all by default.")] = None,
-    big_integers: Annotated[str | None, Query(pattern="^(number|string)$", description="string: beyond 2^53 as text.")] = None,
+    big_integers: Annotated[str | None, Query(pattern="^(number|string)$", description="Beyond 2^53.")] = None,
 ) -> Response:  # fmt: skip
     """Rows as JSON, CSV or Arrow by Accept."""
     picked = None if columns is None else columns.split(",")
@@ -255,7 +256,8 @@ def list_samples(use: Use) -> Response:
     return json_response({"items": items, "next_cursor": None})
 
 
-@router.post("/samples/{name}", operation_id="create_from_sample", summary="Make a dataset from a bundled table", status_code=201,
+@router.post("/samples/{name}", operation_id="create_from_sample", summary="Make a dataset from a bundled table",
+             status_code=201,
              response_model=Open, responses=document(NotFound, Conflict, Invalid, UnknownMediaType))  # fmt: skip
 async def create_from_sample(request: Request, use: Use, name: str, idempotency_key: IdempotencyKey = None) -> Response:
     """The sample `penguins`, say, as a dataset of your own."""

@@ -41,7 +41,8 @@ def get_job(use: Use, job_id: str) -> Response:
     return json_response(job_document(use.ledger.get(job_id)))
 
 
-@router.post("/{job_id}/cancel", operation_id="cancel_job", summary="Cancel a job", status_code=202, response_model=JobOut,
+@router.post("/{job_id}/cancel", operation_id="cancel_job", summary="Cancel a job", status_code=202,
+             response_model=JobOut,
              responses=document(NotFound, Conflict))  # fmt: skip
 def cancel_job(use: Use, job_id: str) -> Response:
     """The job ends as cancelled within 5 seconds, whatever it is doing; 409 when it already ended otherwise."""
@@ -52,7 +53,7 @@ def cancel_job(use: Use, job_id: str) -> Response:
             responses=document(NotFound))  # fmt: skip
 def follow_job(
     use: Use, job_id: str,
-    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", description="Events up to this one are not sent again.")] = None,
+    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", description="Last event you have.")] = None,
 ) -> Response:  # fmt: skip
     """Server-sent events `state`, `progress` (at most five a second) and `done`."""
     first = use.ledger.get(job_id)

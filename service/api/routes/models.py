@@ -29,7 +29,7 @@ from service.api.documents import model_document, model_etag
 from service.api.problems import document
 from service.api.schemas import Certified, DatasetRef, FitRequest, Listing, ModelOut, ModelPatch, Open
 from service.container import Services
-from service.errors import Conflict, Invalid, Malformed, NotFound, QueueFull, Stale, TooLarge, Unsupported
+from service.errors import Conflict, Invalid, Malformed, NotFound, QueueFull, Stale, TooLarge
 from service.usecases.waiting import settle
 
 router = APIRouter(prefix="/v1/models", route_class=StrictRoute, tags=["Models"])
@@ -50,11 +50,11 @@ async def _accepted(use: Services, model_id: str, job: Any, prefer: str | None, 
 
 
 @router.post("", operation_id="create_model", summary="Fit a model", status_code=201, response_model=ModelOut,
-             responses={202: {"description": "Queued; follow `job` or `Location`", "model": ModelOut}, **REFUSALS})  # fmt: skip
+             responses={202: {"description": "Queued; follow `job`", "model": ModelOut}, **REFUSALS})  # fmt: skip
 async def create_model(
     request: Request, use: Use, body: FitRequest, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
 ) -> Response:
-    """Fit any algorithm on any dataset. Short fits are waited for (201), long ones are queued (202) and report progress."""
+    """Fit any algorithm on any dataset. Short fits are waited for (201), long ones queued (202)."""
 
     async def make(model_id: str) -> Response:
         job = await run_in_threadpool(use.training.submit, model_id, body.request())
@@ -160,9 +160,11 @@ def get_bundle(use: Use, model_id: str) -> Response:
 
 @router.post("/{model_id}/update", operation_id="update_model", summary="Fold new rows in", status_code=201,
              response_model=ModelOut, responses={202: {"description": "Queued", "model": ModelOut},
-                                                 **document(Malformed, NotFound, Conflict, Unsupported, Invalid, InvalidData, QueueFull)})  # fmt: skip
-async def update_model(request: Request, use: Use, model_id: str, body: DatasetRef, idempotency_key: IdempotencyKey = None,
-                       prefer: Prefer = None) -> Response:  # fmt: skip
+                                                 **REFUSALS})  # fmt: skip
+async def update_model(
+    request: Request, use: Use, model_id: str, body: DatasetRef, idempotency_key: IdempotencyKey = None,
+    prefer: Prefer = None,
+) -> Response:  # fmt: skip
     """A new version: the posterior becomes the prior of the dataset's rows. The old rows are not needed."""
 
     async def make(new_id: str) -> Response:

@@ -33,7 +33,8 @@ PAGE = """<!doctype html>
 """
 
 
-@router.get("/v1/health/live", operation_id="live", tags=["Operations"], summary="Is the process alive?", response_model=Open,
+@router.get("/v1/health/live", operation_id="live", tags=["Operations"], summary="Is the process alive?",
+            response_model=Open,
             responses=document())  # fmt: skip
 async def live() -> Response:
     """200 while the server answers at all."""
@@ -43,7 +44,7 @@ async def live() -> Response:
 @router.get("/v1/health/ready", operation_id="ready", tags=["Operations"], summary="Can it work?", response_model=Open,
             responses=document(NotReady))  # fmt: skip
 async def ready(request: Request, use: Use) -> Response:
-    """200 when the database answers, the data folder can be written and a worker runs; 503 with the reason otherwise."""
+    """200 when the database answers, the data folder can be written and a worker runs; else 503 with the reason."""
     faults = await run_in_threadpool(_faults, request, use)
     if faults:
         raise NotReady("; ".join(faults))
@@ -63,8 +64,8 @@ def _faults(request: Request, use: Use) -> list[str]:
     except OSError as e:
         faults.append(f"data folder: {e}")
     runner = request.app.state.runner
-    if runner is not None and not runner.alive():
-        faults.append("the worker process is not running")
+    if runner is not None and (fault := runner.fault()):
+        faults.append(fault)
     return faults
 
 

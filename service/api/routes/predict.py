@@ -31,7 +31,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = document(
 
 @router.post("/predict", operation_id="predict", summary="Predict rows", response_model=Prediction, responses=REFUSALS)
 def predict(use: Use, model_id: str, body: PredictRequest) -> Response:
-    """One prediction per row, matched by column name, with class probabilities and intervals where the model has them."""
+    """One prediction per row, matched by column name, with probabilities and intervals where the model has them."""
     return json_response(use.inference.predict(model_id, body.model_dump()))
 
 
@@ -43,7 +43,8 @@ def posterior(use: Use, model_id: str, body: PosteriorRequest) -> Response:
     return json_response(use.inference.posterior(model_id, body.model_dump()))
 
 
-@router.get("/posterior", operation_id="parameter_posterior", summary="Posterior over the parameters", response_model=Open,
+@router.get("/posterior", operation_id="parameter_posterior", summary="Posterior over the parameters",
+            response_model=Open,
             responses=document(NotFound, Conflict))  # fmt: skip
 def parameter_posterior(
     use: Use, model_id: str,
@@ -55,7 +56,7 @@ def parameter_posterior(
 
 @router.post("/transform", operation_id="transform", summary="Transform rows", response_model=Open, responses=REFUSALS)
 def transform(use: Use, model_id: str, body: TransformRequest) -> Response:
-    """Projections, scaled columns, distances to centres: whatever the transform gives, with the names of its columns."""
+    """Projections, scaled columns, distances to centres: whatever the transform gives, with names."""
     return json_response(use.inference.transform(model_id, body.model_dump()))
 
 
