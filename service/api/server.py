@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 
 import uvicorn
 
@@ -15,6 +16,8 @@ from service.settings import Settings
 
 def serve(settings: Settings) -> int:
     """Serve until a signal comes; the embedded worker lives and dies with this process."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)  # uvicorn raises the signal again when it has shut down: being asked is no failure
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     app = create_asgi(build(settings), Embedded(settings))
@@ -23,3 +26,7 @@ def serve(settings: Settings) -> int:
     logging.getLogger("postfit").info("serving on http://%s:%d, documentation at /docs", settings.host, settings.port)
     uvicorn.Server(config).run()
     return 0
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(0)
