@@ -39,7 +39,7 @@ def mean_variance(m: LinearRegression, X: Matrix) -> Vector:
 def condition_bound(X: Matrix, m: LinearRegression) -> float:
     """‖X~‖‖X~⁺‖ in the Frobenius norm: between the condition number and p times it; O(n d)."""
     with np.errstate(over="ignore"):
-        size = np.sqrt(np.vdot(X, X) + len(X) * m.fit_intercept)
+        size = np.sqrt(np.einsum("ij,ij->", X, X) + len(X) * m.fit_intercept)
         return float(size * np.sqrt(np.nansum(np.square(m.deviations_))))
 
 

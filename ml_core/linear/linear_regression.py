@@ -149,7 +149,7 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
             if not large:
                 self._note("normal_equations_unsafe", "squaring the condition number would lose the answer; used qr",
                            "choose solver auto, qr or svd")  # fmt: skip
-        if self.exact_powers:
+        if self.exact_powers and n > X.shape[1]:
             self.powers_ = [[q.column, q.base, q.exponent] for q in find_powers(X)]
         return solve_orthogonal(
             X, Y, s, intercept=self.fit_intercept, method="svd" if self.solver == "svd" else "qr", rcond=self.rcond,

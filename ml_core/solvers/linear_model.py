@@ -115,9 +115,10 @@ def _deviations(D: Design, F: Factor, rows: Matrix) -> Vector:
     size = np.abs(T).max(axis=0)
     T = T / size
     if len(rows):
-        v = ((F.K.T @ T) ** 2).sum(axis=0)
-        outside = T - rows @ (rows.T @ T)
-        v[(outside**2).sum(axis=0) > ESTIMABLE**2 * (T**2).sum(axis=0)] = np.nan
+        t = T[:, :first]
+        v = np.concatenate([((F.K.T @ t) ** 2).sum(axis=0), (F.K[first:] ** 2).sum(axis=1)])
+        lost = np.concatenate([((t - rows @ (rows.T @ t)) ** 2).sum(axis=0), 1 - (rows[first:] ** 2).sum(axis=1)])
+        v[lost > 1e-14 * np.concatenate([(t**2).sum(axis=0), np.ones(p - first)])] = np.nan
     elif n * p * p <= REFINED_VARIANCES and _condition(F.K) > 1e3:
         none = np.zeros((p, n))
         r = refine(D, F, (none, none), -T).r
