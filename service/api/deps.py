@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import Depends, Header, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -25,10 +25,24 @@ def services(request: Request) -> Services:
 
 
 Use = Annotated[Services, Depends(services)]
+ModelId = Annotated[str, Path(description="Id, name (its newest ready version) or name@version.",
+                              examples=["penguin-species"])]  # fmt: skip
+DatasetId = Annotated[str, Path(description="Id of a dataset.", examples=["ds_06h1zcpa08002w0a4dakjxnn7q"])]
+JobId = Annotated[str, Path(description="Id of a job.", examples=["job_06h1zcs73w00y0j2a2h129he6s"])]
+SampleName = Annotated[str, Path(description="Name of a bundled table.", examples=["penguins"])]
+AlgorithmName = Annotated[str, Path(description="Name of an algorithm.", examples=["logistic_regression"])]
+FunctionName = Annotated[str, Path(description="Name of a function.", examples=["roc_curve"])]
 Limit = Annotated[int, Query(ge=1, le=500, description="Most items on the page.")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
-IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255,
-                                              description="Repeat safely: the first answer is given again.")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="Repeat safely: the first answer is given again.",
+    ),
+]
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="ETag the resource must still have.")]
 IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match", description="ETag that need not be sent again.")]
 Prefer = Annotated[str | None, Header(description="wait=N (seconds, at most 60) or respond-async.")]

@@ -55,9 +55,10 @@ class JobLimits(Strict):
 
 
 FIT_EXAMPLE: Any = {
-    "estimator": {"algorithm": "logistic_regression", "params": {}},
+    "estimator": {"algorithm": "logistic_regression", "params": {"alpha": 1.0}},
     "dataset": "penguins", "target": "species", "encoding": {"missing": "drop_rows", "scale": "standard"},
     "features": ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"], "seed": 0,
+    "name": "penguin-species",
 }  # fmt: skip
 
 

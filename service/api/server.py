@@ -17,7 +17,7 @@ from service.settings import Settings
 def serve(settings: Settings) -> int:
     """Serve until a signal comes; the embedded worker lives and dies with this process."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)  # uvicorn raises the signal again when it has shut down: being asked is no failure
+        signal.signal(number, _leave)  # uvicorn raises it again after shutting down: being asked is no failure
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     app = create_asgi(build(settings), Embedded(settings))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from ml_core.capabilities import capabilities
 from ml_core.registry import Algorithm, Function, algorithms, find, functions
 from service.api.bodies import StrictRoute
-from service.api.deps import Use, json_response
+from service.api.deps import AlgorithmName, FunctionName, Use, json_response
 from service.api.problems import document
 from service.api.schemas import Listing, Open
 from service.errors import Invalid, Malformed, NotFound
@@ -53,7 +53,7 @@ def list_algorithms(
 
 @router.get("/algorithms/{name}", operation_id="get_algorithm", tags=["Algorithms"], summary="One algorithm",
             response_model=Open, responses=document(NotFound))  # fmt: skip
-def get_algorithm(name: str) -> Response:
+def get_algorithm(name: AlgorithmName) -> Response:
     """What it optimises, its parameters as JSON Schema, defaults, complexity, references, and a request that works."""
     entry = _entry(name)
     return json_response(_line(entry) | {
@@ -83,7 +83,7 @@ def list_functions() -> Response:
 
 @router.get("/functions/{name}", operation_id="get_function", tags=["Functions"], summary="One function",
             response_model=Open, responses=document(NotFound))  # fmt: skip
-def get_function(name: str) -> Response:
+def get_function(name: FunctionName) -> Response:
     """Formula, input and output as JSON Schema, and an input that works."""
     f = _function(name)
     return json_response(_function_line(f) | {
@@ -94,7 +94,7 @@ def get_function(name: str) -> Response:
 
 @router.post("/functions/{name}", operation_id="call_function", tags=["Functions"], summary="Compute a function",
              response_model=Open, responses=document(NotFound, Malformed, Invalid))  # fmt: skip
-def call_function(name: str, request: Request, use: Use, body: Annotated[dict[str, Any], Body(
+def call_function(name: FunctionName, request: Request, use: Use, body: Annotated[dict[str, Any], Body(
     examples=[{"y_true": [1, 1, 0, 1, 0, 0], "scores": [0.9, 0.8, 0.7, 0.6, 0.4, 0.2]}])]) -> Response:  # fmt: skip
     """The result with its certificates. The input is described by `input_schema` of the function."""
     return json_response(_function(name)(body))

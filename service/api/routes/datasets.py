@@ -15,10 +15,12 @@ from starlette.responses import Response, StreamingResponse
 from service.api.bodies import StrictRoute, strict_json
 from service.api.deps import (
     Cursor,
+    DatasetId,
     IdempotencyKey,
     IfMatch,
     IfNoneMatch,
     Limit,
+    SampleName,
     Use,
     choose,
     json_response,
@@ -187,7 +189,7 @@ def list_datasets(
 @router.get("/datasets/{dataset_id}", operation_id="get_dataset", summary="One dataset with its profile",
             response_model=Open,
             responses=document(NotFound))  # fmt: skip
-def get_dataset(use: Use, dataset_id: str, if_none_match: IfNoneMatch = None) -> Response:
+def get_dataset(use: Use, dataset_id: DatasetId, if_none_match: IfNoneMatch = None) -> Response:
     """What was read, how, and a profile of each column."""
     record = use.datasets.get(dataset_id)
     if if_none_match == etag(record):
@@ -198,7 +200,7 @@ def get_dataset(use: Use, dataset_id: str, if_none_match: IfNoneMatch = None) ->
 @router.get("/datasets/{dataset_id}/rows", operation_id="get_rows", summary="A page of rows", response_model=Open,
             responses=document(NotFound, NotAcceptable, Invalid))  # fmt: skip
 def get_rows(
-    request: Request, use: Use, dataset_id: str,
+    request: Request, use: Use, dataset_id: DatasetId,
     offset: Annotated[int, Query(ge=0, description="First row.")] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Most rows.")] = 50,
     columns: Annotated[str | None, Query(description="Comma-separated names; all by default.")] = None,
@@ -217,7 +219,7 @@ def get_rows(
 
 @router.get("/datasets/{dataset_id}/content", operation_id="get_content", summary="The whole table",
             response_class=StreamingResponse, responses=document(NotFound, NotAcceptable))  # fmt: skip
-def get_content(request: Request, use: Use, dataset_id: str) -> Response:
+def get_content(request: Request, use: Use, dataset_id: DatasetId) -> Response:
     """The table as Parquet, CSV, Arrow or NDJSON by Accept."""
     record = use.datasets.get(dataset_id)
     media = choose(request.headers.get("accept", ""), list(FORMS))
@@ -228,7 +230,7 @@ def get_content(request: Request, use: Use, dataset_id: str) -> Response:
 
 @router.patch("/datasets/{dataset_id}", operation_id="update_dataset", summary="Correct a dataset", response_model=Open,
               responses=document(NotFound, Malformed, Conflict, Stale, Invalid))  # fmt: skip
-def update_dataset(use: Use, dataset_id: str, body: DatasetPatch, if_match: IfMatch = None) -> Response:
+def update_dataset(use: Use, dataset_id: DatasetId, body: DatasetPatch, if_match: IfMatch = None) -> Response:
     """Name, description, labels, and the role or type of columns, without a new upload."""
     changes: Json = body.model_dump(exclude_none=True)
     record = use.datasets.patch(dataset_id, changes, revision_of(if_match))
@@ -237,7 +239,7 @@ def update_dataset(use: Use, dataset_id: str, body: DatasetPatch, if_match: IfMa
 
 @router.delete("/datasets/{dataset_id}", operation_id="delete_dataset", summary="Delete a dataset", status_code=204,
                responses=document(NotFound, Conflict, Stale))  # fmt: skip
-def delete_dataset(use: Use, dataset_id: str, if_match: IfMatch = None) -> Response:
+def delete_dataset(use: Use, dataset_id: DatasetId, if_match: IfMatch = None) -> Response:
     """Refused while a queued or running job needs it."""
     use.datasets.delete(dataset_id, revision_of(if_match))
     return Response(status_code=204)
@@ -259,7 +261,9 @@ def list_samples(use: Use) -> Response:
 @router.post("/samples/{name}", operation_id="create_from_sample", summary="Make a dataset from a bundled table",
              status_code=201,
              response_model=Open, responses=document(NotFound, Conflict, Invalid, UnknownMediaType))  # fmt: skip
-async def create_from_sample(request: Request, use: Use, name: str, idempotency_key: IdempotencyKey = None) -> Response:
+async def create_from_sample(
+    request: Request, use: Use, name: SampleName, idempotency_key: IdempotencyKey = None
+) -> Response:
     """The sample `penguins`, say, as a dataset of your own."""
 
     async def make(dataset_id: str) -> Response:

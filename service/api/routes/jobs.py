@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from service.api.bodies import StrictRoute
-from service.api.deps import Cursor, Limit, Use, json_response
+from service.api.deps import Cursor, JobId, Limit, Use, json_response
 from service.api.documents import job_document
 from service.api.problems import document
 from service.api.schemas import JobOut, Listing
@@ -36,7 +36,7 @@ def list_jobs(
 
 
 @router.get("/{job_id}", operation_id="get_job", summary="One job", response_model=JobOut, responses=document(NotFound))
-def get_job(use: Use, job_id: str) -> Response:
+def get_job(use: Use, job_id: JobId) -> Response:
     """State, progress, attempts and, when it failed, the reason."""
     return json_response(job_document(use.ledger.get(job_id)))
 
@@ -44,7 +44,7 @@ def get_job(use: Use, job_id: str) -> Response:
 @router.post("/{job_id}/cancel", operation_id="cancel_job", summary="Cancel a job", status_code=202,
              response_model=JobOut,
              responses=document(NotFound, Conflict))  # fmt: skip
-def cancel_job(use: Use, job_id: str) -> Response:
+def cancel_job(use: Use, job_id: JobId) -> Response:
     """The job ends as cancelled within 5 seconds, whatever it is doing; 409 when it already ended otherwise."""
     return json_response(job_document(use.ledger.cancel(job_id)), 202)
 
@@ -52,7 +52,7 @@ def cancel_job(use: Use, job_id: str) -> Response:
 @router.get("/{job_id}/events", operation_id="follow_job", summary="Follow a job", response_class=StreamingResponse,
             responses=document(NotFound))  # fmt: skip
 def follow_job(
-    use: Use, job_id: str,
+    use: Use, job_id: JobId,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", description="Last event you have.")] = None,
 ) -> Response:  # fmt: skip
     """Server-sent events `state`, `progress` (at most five a second) and `done`."""

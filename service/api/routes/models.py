@@ -18,6 +18,7 @@ from service.api.deps import (
     IfMatch,
     IfNoneMatch,
     Limit,
+    ModelId,
     Prefer,
     Use,
     json_response,
@@ -90,7 +91,7 @@ def list_models(
 @router.get(
     "/{model_id}", operation_id="get_model", summary="One model", response_model=ModelOut, responses=document(NotFound)
 )
-def get_model(use: Use, model_id: str, if_none_match: IfNoneMatch = None) -> Response:
+def get_model(use: Use, model_id: ModelId, if_none_match: IfNoneMatch = None) -> Response:
     """The model by id, by name (its newest ready version) or by name@version."""
     row = use.models.get(model_id)
     if if_none_match == model_etag(row):
@@ -100,7 +101,7 @@ def get_model(use: Use, model_id: str, if_none_match: IfNoneMatch = None) -> Res
 
 @router.patch("/{model_id}", operation_id="update_model_labels", summary="Change labels", response_model=ModelOut,
               responses=document(NotFound, Malformed, Stale, Invalid))  # fmt: skip
-def update_model_labels(use: Use, model_id: str, body: ModelPatch, if_match: IfMatch = None) -> Response:
+def update_model_labels(use: Use, model_id: ModelId, body: ModelPatch, if_match: IfMatch = None) -> Response:
     """Replace the labels; with If-Match only when nobody changed the model meanwhile."""
     row = use.models.get(model_id)
     use.models.change(row["id"], {"labels": body.labels}, revision_of(if_match))
@@ -109,7 +110,7 @@ def update_model_labels(use: Use, model_id: str, body: ModelPatch, if_match: IfM
 
 @router.delete("/{model_id}", operation_id="delete_model", summary="Delete a model", status_code=204,
                responses=document(NotFound, Conflict, Stale))  # fmt: skip
-def delete_model(use: Use, model_id: str, if_match: IfMatch = None) -> Response:
+def delete_model(use: Use, model_id: ModelId, if_match: IfMatch = None) -> Response:
     """Delete the model and its artifact; a fit that is under way must be cancelled first."""
     row = use.models.get(model_id)
     if if_match is not None and revision_of(if_match) not in (None, row["revision"]):
@@ -125,14 +126,14 @@ def delete_model(use: Use, model_id: str, if_match: IfMatch = None) -> Response:
 
 @router.get("/{model_id}/diagnostics", operation_id="get_diagnostics", summary="Certificates and diagnostics",
             response_model=Certified, responses=document(NotFound, Conflict))  # fmt: skip
-def get_diagnostics(use: Use, model_id: str) -> Response:
+def get_diagnostics(use: Use, model_id: ModelId) -> Response:
     """How good the answer is, recomputed from the fitted parameters and the data."""
     return json_response(use.inference.diagnostics(model_id))
 
 
 @router.get("/{model_id}/artifact", operation_id="get_artifact", summary="The joblib file", response_class=FileResponse,
             responses=document(NotFound, Conflict))  # fmt: skip
-def get_artifact(use: Use, model_id: str, if_none_match: IfNoneMatch = None) -> Response:
+def get_artifact(use: Use, model_id: ModelId, if_none_match: IfNoneMatch = None) -> Response:
     """The stored model, with its SHA-256 as ETag and Digest. Open it only if you trust this service."""
     model = use.inference.load(model_id)
     ref = model.record["result"]["artifact"]
@@ -149,7 +150,7 @@ def get_artifact(use: Use, model_id: str, if_none_match: IfNoneMatch = None) -> 
     summary="A data-only bundle",
     responses=document(NotFound, Conflict),
 )
-def get_bundle(use: Use, model_id: str) -> Response:
+def get_bundle(use: Use, model_id: ModelId) -> Response:
     """A zip of JSON and npy arrays without code, which any later version and `ml_core` alone can load."""
     model = use.inference.load(model_id)
     buffer = io.BytesIO()
@@ -162,7 +163,7 @@ def get_bundle(use: Use, model_id: str) -> Response:
              response_model=ModelOut, responses={202: {"description": "Queued", "model": ModelOut},
                                                  **REFUSALS})  # fmt: skip
 async def update_model(
-    request: Request, use: Use, model_id: str, body: DatasetRef, idempotency_key: IdempotencyKey = None,
+    request: Request, use: Use, model_id: ModelId, body: DatasetRef, idempotency_key: IdempotencyKey = None,
     prefer: Prefer = None,
 ) -> Response:  # fmt: skip
     """A new version: the posterior becomes the prior of the dataset's rows. The old rows are not needed."""

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ml_core.errors import InvalidData
 from service.api.bodies import StrictRoute
-from service.api.deps import Use, json_response
+from service.api.deps import ModelId, Use, json_response
 from service.api.problems import document
 from service.api.schemas import (
     DatasetRef,
@@ -30,7 +30,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = document(
 
 
 @router.post("/predict", operation_id="predict", summary="Predict rows", response_model=Prediction, responses=REFUSALS)
-def predict(use: Use, model_id: str, body: PredictRequest) -> Response:
+def predict(use: Use, model_id: ModelId, body: PredictRequest) -> Response:
     """One prediction per row, matched by column name, with probabilities and intervals where the model has them."""
     return json_response(use.inference.predict(model_id, body.model_dump()))
 
@@ -38,7 +38,7 @@ def predict(use: Use, model_id: str, body: PredictRequest) -> Response:
 @router.post(
     "/posterior", operation_id="posterior", summary="Predictive distributions", response_model=Open, responses=REFUSALS
 )
-def posterior(use: Use, model_id: str, body: PosteriorRequest) -> Response:
+def posterior(use: Use, model_id: ModelId, body: PosteriorRequest) -> Response:
     """A distribution for each row; with `joint` their joint distribution, with `samples` draws."""
     return json_response(use.inference.posterior(model_id, body.model_dump()))
 
@@ -47,7 +47,7 @@ def posterior(use: Use, model_id: str, body: PosteriorRequest) -> Response:
             response_model=Open,
             responses=document(NotFound, Conflict))  # fmt: skip
 def parameter_posterior(
-    use: Use, model_id: str,
+    use: Use, model_id: ModelId,
     level: Annotated[float, Query(gt=0, lt=1, description="Level of the equal-tailed intervals.")] = 0.9,
 ) -> Response:  # fmt: skip
     """The posterior of each parameter block, where the algorithm keeps one; 409 with the reason otherwise."""
@@ -55,20 +55,20 @@ def parameter_posterior(
 
 
 @router.post("/transform", operation_id="transform", summary="Transform rows", response_model=Open, responses=REFUSALS)
-def transform(use: Use, model_id: str, body: TransformRequest) -> Response:
+def transform(use: Use, model_id: ModelId, body: TransformRequest) -> Response:
     """Projections, scaled columns, distances to centres: whatever the transform gives, with names."""
     return json_response(use.inference.transform(model_id, body.model_dump()))
 
 
 @router.post("/inverse_transform", operation_id="inverse_transform", summary="Undo a transform", response_model=Open,
              responses=REFUSALS)  # fmt: skip
-def inverse_transform(use: Use, model_id: str, body: InverseRequest) -> Response:
+def inverse_transform(use: Use, model_id: ModelId, body: InverseRequest) -> Response:
     """Rows in the output space back to the columns of the input."""
     return json_response(use.inference.inverse_transform(model_id, body.values))
 
 
 @router.post("/sample", operation_id="sample", summary="Draw rows", response_model=Open, responses=REFUSALS)
-def sample(use: Use, model_id: str, body: SampleRequest) -> Response:
+def sample(use: Use, model_id: ModelId, body: SampleRequest) -> Response:
     """Draws from a generative model; equal seeds give equal rows."""
     return json_response(use.inference.sample(model_id, body.n, body.seed))
 
@@ -76,6 +76,6 @@ def sample(use: Use, model_id: str, body: SampleRequest) -> Response:
 @router.post(
     "/score", operation_id="score", summary="Score on another dataset", response_model=Open, responses=REFUSALS
 )
-def score(use: Use, model_id: str, body: DatasetRef) -> Response:
+def score(use: Use, model_id: ModelId, body: DatasetRef) -> Response:
     """The usual figures on rows of another dataset."""
     return json_response(use.inference.score(model_id, body.dataset))
