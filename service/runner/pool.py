@@ -132,7 +132,7 @@ class Pool:
             return None
         for failures, what in ((self._new_server.failures, "fork server"), (self._new_child.failures, "workers")):
             if failures:
-                return f"the worker process lost its {what} {failures} times in a row and tries again; its log tells why"
+                return f"the worker process lost its {what} {failures} times in a row and tries again: see its log"
         return None if any(server.ready for server in self._servers) else "the worker process is starting"
 
     def _refill(self) -> None:

@@ -14,7 +14,7 @@ WELL = "well"
 
 
 class Pulse:
-    """`<data>/runner.state`: `well`, or why no job can be worked on now. Its age tells whether the runner moves at all."""
+    """`<data>/runner.state`: `well`, or why no job can be worked on now. Its age tells whether the runner moves."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / "runner.state"
