@@ -14,12 +14,12 @@ RUN useradd --create-home --uid 10001 postfit && install -d -o postfit /data /ca
 COPY --from=build /venv /venv
 WORKDIR /data
 USER postfit
-ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 NUMBA_CACHE_DIR=/cache POSTFIT_DATA=/data POSTFIT_HOST=0.0.0.0
+ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 NUMBA_CACHE_DIR=/cache POSTFIT_DATA=/data POSTFIT_HOST=0.0.0.0 POSTFIT_PORT=8000
 # Kernels are compiled here for this processor; on another one they are compiled again, once, into /cache.
 RUN python -c "from ml_core.numerics.jit import warm_up; print(warm_up(), 'kernels')"
 VOLUME ["/data"]
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/v1/health/ready', timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"POSTFIT_PORT\"]}/v1/health/ready', timeout=4)"]
 ENTRYPOINT ["python", "-m", "service"]
 CMD ["serve"]

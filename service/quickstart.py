@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
-import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,16 +15,19 @@ import httpx
 
 from service.settings import Settings
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
+STOP_SECONDS = 30.0
+TREES = 300
+WIDTH = 40
 FIT = {
-    "estimator": {"algorithm": "random_forest_classifier", "params": {"n_estimators": 300}},
+    "estimator": {"algorithm": "random_forest_classifier", "params": {"n_estimators": TREES}},
     "dataset": "penguins", "target": "species", "encoding": {"missing": "drop_rows"},
     "features": ["island", "bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g", "sex"],
     "validation": {"method": "k_fold", "k": 5}, "name": "penguin-species",
 }  # fmt: skip
 BIRDS = [
-    {"island": "Torgersen", "bill_length_mm": 39.1, "bill_depth_mm": 18.7, "flipper_length_mm": 181, "body_mass_g": 3750,
-     "sex": "male"},
+    {"island": "Torgersen", "bill_length_mm": 39.1, "bill_depth_mm": 18.7, "flipper_length_mm": 181,
+     "body_mass_g": 3750, "sex": "male"},
     {"island": "Biscoe", "bill_length_mm": 47.5, "bill_depth_mm": 14.0, "flipper_length_mm": 212, "body_mass_g": 4875,
      "sex": "female"},
     {"island": "Dream", "bill_length_mm": 43.0, "bill_depth_mm": 18.0, "flipper_length_mm": 195, "body_mass_g": 3700,
@@ -34,57 +38,94 @@ BIRDS = [
 def quickstart(settings: Settings, *, stop: bool) -> int:
     """Run the tour; returns the exit code. The service stays up until Ctrl-C unless `stop`."""
     base = f"http://{settings.host}:{settings.port}"
-    if _answers(base):
-        print(f"Something already answers on {base}; give another --port.", file=sys.stderr)
+    if not _free(settings.host, settings.port):
+        print(
+            f"Port {settings.port} of {settings.host} is in use, perhaps by a service that already runs.\n"
+            f"See {base}/docs, or start on another port: python -m service quickstart --port {settings.port + 1}",
+            file=sys.stderr,
+        )
         return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     command = [sys.executable, "-m", "service", "--data", str(settings.data), "serve", "--host", settings.host,
                "--port", str(settings.port)]  # fmt: skip
+    settings.data.mkdir(parents=True, exist_ok=True)
     log = settings.data / "service.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:
-        server = subprocess.Popen(command, stdout=sink, stderr=sink, env=dict(os.environ))
+        server = subprocess.Popen(command, stdout=sink, stderr=sink)
     try:
         return _tour(base, server, str(log), stop)
     except KeyboardInterrupt:
+        print("\nStopping the service …", flush=True)
         return 0
+    except httpx.TransportError as lost:
+        print(f"\nThe service does not answer any more ({lost}); see {log}", file=sys.stderr)
+        return 1
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(30)
+        _end(server)
 
 
-def _answers(base: str) -> bool:
-    try:
-        httpx.get(f"{base}/v1/health/live", timeout=1.0)
-    except httpx.TransportError:
-        return False
+def _free(host: str, port: int) -> bool:
+    """Whether the service could listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as taken:
+            return taken.errno != errno.EADDRINUSE  # anything else is told by the service itself
     return True
 
 
-def _tour(base: str, server: subprocess.Popen[bytes], log: str, stop: bool) -> int:
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """Ask the service to end, which lets running fits go back to the queue; kill it when it does not."""
+    server.terminate()
+    try:
+        server.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
+def _start(base: str, server: subprocess.Popen[bytes], log: str) -> bool:
+    """Wait until the service answers; tells the end of its log when it does not."""
     print(f"Starting the service on {base} (log: {log}) …", flush=True)
     deadline = time.monotonic() + START_SECONDS
-    while not _answers(base):
-        if server.poll() is not None or time.monotonic() > deadline:
-            print(f"The service did not start; see {log}", file=sys.stderr)
-            return 1
-        time.sleep(0.1)
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            httpx.get(f"{base}/v1/health/live", timeout=5.0)
+            return True
+        except httpx.TransportError:
+            time.sleep(0.1)
+    with open(log, errors="replace") as lines:
+        print(f"The service did not start. The end of {log}:\n{''.join(lines.readlines()[-5:])}", file=sys.stderr)
+    return False
+
+
+def _tour(base: str, server: subprocess.Popen[bytes], log: str, stop: bool) -> int:
+    if not _start(base, server, log):
+        return 1
     with httpx.Client(base_url=base, timeout=120.0) as client:
         data = _ok(client.post("/v1/samples/penguins"))
-        print(f"Loaded {data['name']}: {data['rows']} rows, {len(data['columns'])} columns, {data['id']}")
+        print(f"Table    {data['name']}: {data['rows']} rows, {len(data['columns'])} columns ({data['id']})")
         model = _ok(client.post("/v1/models", json=FIT, headers={"Prefer": "respond-async"}))
-        print(f"Queued a random forest of 300 trees as {model['id']} "
-              "(the first start compiles its kernels, which are then kept)")  # fmt: skip
+        print(f"Queued   a random forest of {TREES} trees and its 5-fold validation ({model['id']})")
+        print("         The first start ever compiles its kernels, which takes up to a minute; they are then kept.")
         _follow(client, model["job"])
         model = _ok(client.get(f"/v1/models/{model['id']}"))
         if model["state"] != "ready":
             print(f"The fit ended as {model['state']}: {json.dumps(model['error'])}", file=sys.stderr)
             return 1
         _show(client, model)
-    print(f"\nThe service is running. Documentation to try everything: {base}/docs")
-    if not stop:
-        print("Press Ctrl-C to stop it.", flush=True)
-        server.wait()
-    return 0
+    if stop:
+        print("\nThat was the tour. Without --exit the service keeps running, with its documentation at:")
+    else:
+        print("\nThe service is running; press Ctrl-C to stop it. Try everything in its documentation:")
+    print(f"  {base}/docs", flush=True)
+    if stop:
+        return 0
+    code = server.wait()
+    print(f"The service ended with code {code}; see {log}", file=sys.stderr)
+    return 1
 
 
 def _ok(response: httpx.Response) -> Any:
@@ -95,38 +136,47 @@ def _ok(response: httpx.Response) -> Any:
 
 
 def _follow(client: httpx.Client, job: str) -> None:
-    """Draw the progress bar from the job's event stream."""
+    """Draw the progress from the job's event stream: one line redrawn on a terminal, one line per quarter elsewhere."""
+    drawn = ""
     with client.stream("GET", f"/v1/jobs/{job}/events", timeout=None) as stream:
         for line in stream.iter_lines():
-            if line.startswith("data: "):
-                _bar(json.loads(line.removeprefix("data: ")))
-    print()
+            if not line.startswith("data: "):
+                continue
+            state = json.loads(line.removeprefix("data: "))
+            if sys.stdout.isatty():
+                print(f"\r{_bar(state)}\x1b[K", end="", flush=True)
+            elif (mark := f"{state['state']} {int(4 * _share(state))}") != drawn:
+                drawn = mark
+                print(_bar(state), flush=True)
+    if sys.stdout.isatty():
+        print()
 
 
-def _bar(job: dict[str, Any]) -> None:
-    progress = job["progress"] or {}
-    share = 1.0 if job["state"] == "succeeded" else progress.get("fraction") or 0.0
-    filled = int(40 * share)
-    text = (
-        f"\r[{'#' * filled}{'.' * (40 - filled)}] {share:4.0%} {job['state']:<10} {progress.get('message') or '':<24}"
-    )
-    print(text, end="", flush=True)
+def _share(job: dict[str, Any]) -> float:
+    return 1.0 if job["state"] == "succeeded" else (job["progress"] or {}).get("fraction") or 0.0
+
+
+def _bar(job: dict[str, Any]) -> str:
+    share = _share(job)
+    filled = int(WIDTH * share)
+    said = (job["progress"] or {}).get("message") or ""
+    return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%}  {job['state']}{f', {said}' if said else ''}"
 
 
 def _show(client: httpx.Client, model: dict[str, Any]) -> None:
     here = f"/v1/models/{model['id']}"
     answer = _ok(client.post(f"{here}/predict", json={"rows": BIRDS}))
     classes = answer["probabilities"]["classes"]
-    print(f"\n{'prediction':<12}" + "".join(f"P({c})".rjust(14) for c in classes))
+    print("\nThree birds the forest has not seen")
+    print(f"  {'prediction':<12}" + "".join(f"P({c})".rjust(14) for c in classes))
     for label, row in zip(answer["predictions"], answer["probabilities"]["values"], strict=True):
-        print(f"{label:<12}" + "".join(f"{p:14.3f}" for p in row))
-    held = model["metrics"]["validation"]
-    print(
-        f"\n5-fold accuracy {held['accuracy']:.4f}, log-loss {_number(held['log_loss'])}; fit {model['fit_seconds']:.2f} s"
-    )
+        print(f"  {label:<12}" + "".join(f"{p:14.3f}" for p in row))
     report = _ok(client.get(f"{here}/diagnostics"))
-    for name, value in report["summary"].items():
-        print(f"  {name:<32} {_number(value)}")
+    held = {f"validation_{name}": value for name, value in model["metrics"]["validation"].items()}
+    print(f"\nDiagnostics (the fit took {model['fit_seconds']:.2f} s)")
+    for name, value in {**held, **report["summary"]}.items():
+        print(f"  {name:<24} {_number(value)}")
+    print("\nCertificates, recomputed from the fitted forest and the table")
     for c in report["certificates"]:
         print(f"  [{'holds' if c['holds'] else 'FAILS'}] {c['name']} = {_number(c['value'])}: {c['meaning']}")
 
