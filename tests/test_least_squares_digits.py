@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ml_core.linear.decimals import decimal_tails
 from ml_core.linear.exact_powers import find_powers
 from ml_core.linear.linear_regression import LinearRegression
 from ml_core.numerics.compensated import normal_residual, power, residual, two_diff
@@ -17,13 +18,8 @@ from tests.least_squares import holds, solution
 
 NIST = Path(__file__).parent / "data" / "nist"
 CERTIFIED = json.loads((NIST / "certified.json").read_text())
-# digits of coefficients and standard errors; data rounded to doubles determine no more than 13.98 (Norris), 13.51
-# (Pontius), 14.72 (Longley), 13.2 (Wampler2) of the coefficients' digits
-DIGITS = {
-    "Norris": (13.95, 13.9), "Pontius": (13.5, 13.7), "NoInt1": (15, 15), "NoInt2": (15, 15), "Filip": (13, 12),
-    "Longley": (14.7, 14.5), "Wampler1": (15, 15), "Wampler2": (13.2, 15), "Wampler3": (15, 15), "Wampler4": (15, 15),
-    "Wampler5": (15, 15),
-}  # fmt: skip
+# least digits of coefficients and of standard errors
+DIGITS = {name: (15, 14.5) for name in CERTIFIED if (NIST / f"{name}.csv").exists()} | {"Filip": (14.9, 12.9)}
 
 
 def nist(name, power_of=lambda x, k: x**k):
@@ -52,6 +48,32 @@ def test_nist_certified_digits_with_default_settings(name, solver):
     assert digits(se, CERTIFIED[name]["exact_se"]) >= DIGITS[name][1]
     assert m.rank_ == len(w)
     assert holds(m, X, y)
+
+
+def test_decimals_are_read_as_written():
+    r = np.random.default_rng(0)
+    A = np.round(r.normal(size=(50, 3)) * [1, 1e3, 1e8], 4)
+    A[0] = [0.1, -2.5, 3.0]
+    exact = [[float(Fraction(repr(v)) - Fraction(v)) for v in row] for row in A.tolist()]
+    np.testing.assert_array_equal(decimal_tails(A), exact)
+    assert not decimal_tails(r.normal(size=(50, 3))).any()
+    assert not decimal_tails(np.array([[np.pi, 0.1]])).any()
+
+
+def test_without_decimals_the_doubles_themselves_are_fitted():
+    X, y = nist("Longley")
+    plain = solution(LinearRegression(decimals=False).fit(X, y))[0]
+    ones = [[Fraction(1), *map(Fraction, row)] for row in X.tolist()]
+    columns, targets = list(zip(*ones, strict=True)), list(map(Fraction, y.tolist()))
+
+    def dot(a, b):
+        return sum(u * v for u, v in zip(a, b, strict=True))
+
+    normal = [dot(c, targets) for c in columns]
+    gram = [[dot(c, d) for d in columns] for c in columns]
+    residual_of = [abs(sum(g * Fraction(w) for g, w in zip(row, plain.tolist(), strict=True)) / n - 1)
+                   for row, n in zip(gram, normal, strict=True)]  # fmt: skip
+    assert float(max(residual_of)) < 1e-13
 
 
 def repeated(x, k):

@@ -13,6 +13,7 @@ from ml_core.capabilities import HasPosterior, MultiOutput, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.distributions.student import StudentT
 from ml_core.linear import linear_inference
+from ml_core.linear.decimals import decimal_tails
 from ml_core.linear.exact_powers import find_powers
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
@@ -41,7 +42,8 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
     client that sends x, x², …, x¹⁰ as doubles has rounded each power, and on ill-conditioned polynomials that rounding
     alone destroys half the digits. Columns that are whole powers of another column to within rounding are therefore
     formed again in double-double (a change below the rounding of what was sent); the diagnostics list them. Powers that
-    are exact doubles are unaffected.
+    are exact doubles are unaffected. `decimals`: a file that says 0.1 means one tenth, not the double next to it; short
+    decimals are carried exactly, which gives certified problems all their digits.
 
     Weights are of two kinds: `frequency`, where weight 3 means the row was seen three times and n = Σ s, and
     `precision`, where Var(yᵢ) = σ²/sᵢ and n counts rows. The coefficients agree, the standard errors differ.
@@ -99,6 +101,9 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
         exact_powers: Annotated[
             bool, Field(description="Undo the rounding of columns that are whole powers of another column (qr, svd).")
         ] = True,
+        decimals: Annotated[
+            bool, Field(description="Read short decimals as what they say: 0.1 is one tenth, not its double (qr, svd).")
+        ] = True,
         step: Annotated[
             float | None, Field(gt=0, description="Step of gradient_descent, first step of sgd; a safe one by default.")
         ] = None,
@@ -112,6 +117,7 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
         self.min_norm = min_norm
         self.weight_kind = weight_kind
         self.exact_powers = exact_powers
+        self.decimals = decimals
         self.step = step
         self.max_iter = max_iter
         self.tol = tol
@@ -154,6 +160,7 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
         return solve_orthogonal(
             X, Y, s, intercept=self.fit_intercept, method="svd" if self.solver == "svd" else "qr", rcond=self.rcond,
             min_norm=self.min_norm, powers=tuple((j, i, k) for j, i, k in self.powers_),
+            tails=(decimal_tails(X), decimal_tails(Y)) if self.decimals else None,
         )  # fmt: skip
 
     def _iterate(self, X: Matrix, Y: Matrix, s: Vector) -> None:

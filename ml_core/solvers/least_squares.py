@@ -72,17 +72,25 @@ def _shifted(A: Matrix, lo: Matrix, s: Vector, shift: bool) -> tuple[Matrix, Mat
     return hi, err, mean, noise
 
 
-def design(X: Matrix, Y: Matrix, s: Vector, *, intercept: bool, powers: Powers = ()) -> Design:
-    """Scale and shift X (n, d) and Y (n, q). Each (column, base, exponent) of `powers` is formed in double-double."""
+def design(
+    X: Matrix, Y: Matrix, s: Vector, *, intercept: bool, powers: Powers = (), tails: tuple[Matrix, Matrix] | None = None
+) -> Design:
+    """Scale and shift X (n, d) and Y (n, q), to which `tails` add what lies below their last bits.
+
+    Each (column, base, exponent) of `powers` is formed in double-double.
+    """
     e = _exponents(X.T)
     A, t = np.ldexp(X.T, -e[:, None]), _exponents(Y.T)
-    lo = np.zeros_like(A)
+    below, target_below = tails or (np.zeros_like(X), np.zeros_like(Y))
+    lo = np.ldexp(below.T, -e[:, None])
     for j, i, k in powers:
-        hi_j, lo_j = power(np.ldexp(X[:, i], -e[i]), k)
+        base = np.ldexp(X[:, i], -e[i])
+        hi_j, lo_j = power(base, k)
+        lo_j = lo_j + k * base ** (k - 1) * np.ldexp(below[:, i], -e[i])
         A[j], lo[j] = np.ldexp(hi_j, int(k * e[i] - e[j])), np.ldexp(lo_j, int(k * e[i] - e[j]))
     hi, lo, shift, noise = _shifted(A, lo, s, intercept)
     B = np.ldexp(Y.T, -t[:, None])
-    target, target_lo, target_shift, _ = _shifted(B, np.zeros_like(B), s, intercept)
+    target, target_lo, target_shift, _ = _shifted(B, np.ldexp(target_below.T, -t[:, None]), s, intercept)
     second = np.frexp(np.sqrt((hi * hi) @ s / s.sum()))[1]
     hi, lo = np.ldexp(hi, -second[:, None]), np.ldexp(lo, -second[:, None])
     if intercept:

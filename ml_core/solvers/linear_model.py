@@ -46,9 +46,10 @@ class LinearFit:
 def solve_orthogonal(
     X: Matrix, Y: Matrix, s: Vector, *, intercept: bool, method: Literal["qr", "svd"] = "qr",
     rcond: float | None = None, min_norm: MinNorm = "augmented", powers: Powers = (),
+    tails: tuple[Matrix, Matrix] | None = None,
 ) -> LinearFit:  # fmt: skip
     """Refined least squares; of many solutions that of least ‖(b, w)‖ ("augmented") or of least ‖w‖ ("centered")."""
-    D = design(X, Y, s, intercept=intercept, powers=powers)
+    D = design(X, Y, s, intercept=intercept, powers=powers, tails=tails)
     F = factorise(D, method=method, rcond=rcond)
     p = len(D.hi)
     x = refine(D, F, (D.target, D.target_lo), np.zeros((p, Y.shape[1])))
