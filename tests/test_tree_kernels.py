@@ -105,7 +105,7 @@ tables = st.integers(2, 14).flatmap(
 )
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(tables, st.sampled_from(list(COSTS)), st.integers(1, 3))
 def test_trees_equal_the_literal_search(table, cost, min_leaf):
     X, y, s = table

@@ -182,11 +182,9 @@ def grow_on(codes, values_of, start_of, nodes, values, importance, work, rules, 
         if state[INSIDE] < 0 and n <= room:
             move_inside(codes, work, start, n)
             state[INSIDE] = at
+        here = work.local if state[INSIDE] >= 0 else codes
         task = (start, n, node, depth)
-        if state[INSIDE] >= 0:
-            grow_node(work.local, values_of, start_of, nodes, values, importance, work, rules, vote, state, task)
-        else:
-            grow_node(codes, values_of, start_of, nodes, values, importance, work, rules, vote, state, task)
+        grow_node(here, values_of, start_of, nodes, values, importance, work, rules, vote, state, task)
         budget -= n * rules.max_features
     return DONE
 
@@ -194,11 +192,9 @@ def grow_on(codes, values_of, start_of, nodes, values, importance, work, rules, 
 @compiled(_warm_grow)
 def grow(codes, values_of, start_of, nodes, values, importance, work, rules, vote, state, budget):  # type: ignore[no-untyped-def]
     """Grow until the stack is empty (DONE), about `budget` codes were read (PAUSED) or an array has no room (FULL)."""
-    scratch = borrow(work)
     return grow_on(
         borrowed(codes), borrowed(values_of), borrowed(start_of), borrowed(nodes), borrowed(values),
-        borrowed(importance),
-        scratch, rules, vote, borrowed(state), budget,
+        borrowed(importance), borrow(work), rules, vote, borrowed(state), budget,
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def descend(nodes, X, row, at, m):  # type: ignore[no-untyped-def]
             node = nodes[at[lane]]
             feature = node.feature
             if feature >= 0:
-                at[lane] = node.left + np.int64(X[row[lane], feature] > node.threshold)
+                at[lane] = np.uint64(node.left + np.int64(X[row[lane], feature] > node.threshold))
                 busy = True
 
 
@@ -57,11 +57,40 @@ def add_values(nodes, values, row, at, m, out):  # type: ignore[no-untyped-def]
             out[row[lane], k] += values[leaf, k]
 
 
+@inner
+def add_tree(nodes, root, values, X, rows, m, row, at, out):  # type: ignore[no-untyped-def]
+    """Add one tree's leaf values to out for the m rows listed; a lane that reaches its leaf takes the next row."""
+    width = min(LANES, m)
+    taken = width
+    for lane in range(width):
+        row[lane] = rows[lane]
+        at[lane] = root
+    while width > 0:
+        lane = 0
+        while lane < width:
+            node = nodes[at[lane]]
+            feature = node.feature
+            if feature >= 0:
+                at[lane] = np.uint64(node.left + np.int64(X[row[lane], feature] > node.threshold))
+                lane += 1
+                continue
+            for k in range(out.shape[1]):
+                out[row[lane], k] += values[node.left, k]
+            if taken < m:
+                row[lane] = rows[taken]
+                at[lane] = root
+                taken += 1
+            else:
+                width -= 1
+                row[lane] = row[width]
+                at[lane] = at[width]
+
+
 @compiled(_warm_sum)
 def sum_leaves(nodes, roots, values, X, out):  # type: ignore[no-untyped-def]
     """Add to out (n, K) the leaf value of every tree for every row of X (n, d)."""
     n, T = len(out), len(roots)
-    row, at = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    row, at = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64)
     if n < LANES:
         for i in range(n):
             row[:] = i
@@ -71,14 +100,9 @@ def sum_leaves(nodes, roots, values, X, out):  # type: ignore[no-untyped-def]
                 descend(nodes, X, row, at, m)
                 add_values(nodes, values, row, at, m, out)
         return
+    rows = np.arange(n).astype(np.uint64)
     for t in range(T):
-        for first in range(0, n, LANES):
-            m = min(LANES, n - first)
-            for lane in range(m):
-                row[lane] = first + lane
-            at[:m] = roots[t]
-            descend(nodes, X, row, at, m)
-            add_values(nodes, values, row, at, m, out)
+        add_tree(nodes, np.uint64(roots[t]), values, X, rows, n, row, at, out)
 
 
 def mean_of_trees(nodes: np.ndarray, roots: np.ndarray, values: Matrix, X: Matrix) -> Matrix:
@@ -109,7 +133,7 @@ def add_absent(nodes, roots, values, X, absent, y, s, total, seen, curve):  # ty
     curve (T, 2) receives the weight of the wrong and of the covered rows after each tree; ties go to the lower class.
     """
     n = len(total)
-    row, at = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    row, at, rows = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty(n, np.uint64)
     best = np.zeros(n, np.int64)
     wrong, covered = 0.0, 0.0
     for i in range(n):
@@ -118,25 +142,19 @@ def add_absent(nodes, roots, values, X, absent, y, s, total, seen, curve):  # ty
             covered += s[i]
             wrong += s[i] * (best[i] != y[i])
     for t in range(len(roots)):
-        i = 0
-        while i < n:
-            m = 0
-            while i < n and m < LANES:
-                if absent[t, i]:
-                    row[m] = i
-                    at[m] = roots[t]
-                    m += 1
-                i += 1
-            descend(nodes, X, row, at, m)
-            add_values(nodes, values, row, at, m, total)
-            for lane in range(m):
-                r = row[lane]
-                if seen[r] == 0:
-                    covered += s[r]
-                else:
-                    wrong -= s[r] * (best[r] != y[r])
-                best[r] = np.argmax(total[r])
-                wrong += s[r] * (best[r] != y[r])
-                seen[r] += 1
+        m = 0
+        for i in range(n):
+            rows[m] = i
+            m += absent[t, i]
+        add_tree(nodes, np.uint64(roots[t]), values, X, rows, m, row, at, total)
+        for j in range(m):
+            r = rows[j]
+            if seen[r] == 0:
+                covered += s[r]
+            else:
+                wrong -= s[r] * (best[r] != y[r])
+            best[r] = np.argmax(total[r])
+            wrong += s[r] * (best[r] != y[r])
+            seen[r] += 1
         curve[t, 0] += wrong
         curve[t, 1] += covered
