@@ -127,10 +127,11 @@ class Served:
 
     def kill(self, *, everything: bool = False) -> None:
         """SIGKILL the server, or all its processes; nothing of it goes on."""
-        family = [p.pid for p in self.family()]
+        runner, family = self.runner().pid, [p.pid for p in self.family()]
         assert len(family) >= 3
-        for pid in [self.process.pid, *(family if everything else [])]:
-            os.kill(pid, signal.SIGKILL)
+        if everything:
+            os.kill(runner, signal.SIGKILL)  # first, for it hands jobs back when it sees the server die
+        self.process.kill()
         self.process.wait()
         eventually(lambda: all(gone(pid) for pid in family), 10.0)
         self.http.close()
