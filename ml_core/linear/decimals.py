@@ -15,7 +15,7 @@ def decimal_tails(A: Matrix) -> Matrix:
     """(n, d) differences between the decimals of at most 12 places that round to the entries of A, and A.
 
     For each entry the least k with rint(A 10ᵏ) / 10ᵏ = A gives the decimal m / 10ᵏ, and the remainder m - A 10ᵏ is
-    formed exactly (Dekker 1971). Zero where the first rows are no short decimals, as for numbers that were computed. O(n d).
+    formed exactly (Dekker 1971). Zero where the first rows are no short decimals. O(n d).
     """
     if _search(A[:PROBE])[1].any():
         return np.zeros_like(A)
