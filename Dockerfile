@@ -9,7 +9,6 @@ COPY service service
 RUN pip install --no-cache-dir -c constraints.txt .
 
 FROM python:3.12-slim
-RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 10001 postfit && install -d -o postfit /data /cache
 COPY --from=build /venv /venv
 WORKDIR /data

@@ -138,6 +138,15 @@ class Image:
         clean = {k: v for k, v in environ().items() if not k.startswith(("PYTHON", "NUMBA_", "VIRTUAL_ENV"))}
         return {**clean, **values, **changes}
 
+    def build(self, step: str, here: Path) -> None:
+        """Do a RUN step there; a virtual environment is made by the Python of these tests."""
+        text = self.place(re.sub(r"^python -m venv", f"{shlex.quote(sys.executable)} -m venv", step))
+        out = subprocess.run(
+            text, shell=True, env=self.env(), cwd=here, capture_output=True, text=True, timeout=BUILD_SECONDS,
+            check=False,
+        )  # fmt: skip
+        assert out.returncode == 0, f"{step}\n{out.stdout}\n{out.stderr}"
+
     def call(self, command: list[str], **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command, env=self.env(**changes), cwd=self.folder / "data", capture_output=True, text=True,
@@ -160,17 +169,13 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
             folder / "app", [m for m in files.getmembers() if m.name.split("/")[0] in copied], filter="data"
         )
     made = Image(folder)
-    done = 0
-    for step in rest("RUN", STEPS):
-        if step.startswith(ROOT_ONLY):
-            continue
-        python = f"{sys.executable} -m venv" if step.startswith("python -m venv") else "python -m venv"
-        out = subprocess.run(
-            made.place(step.replace("python -m venv", python)), shell=True, env=made.env(), cwd=folder / "app",
-            capture_output=True, text=True, timeout=BUILD_SECONDS, check=False,
-        )  # fmt: skip
-        assert out.returncode == 0, f"{step}\n{out.stdout}\n{out.stderr}"
-        done += 1
+    done, here = 0, folder
+    for name, text in STEPS:
+        if name == "WORKDIR":
+            here = Path(made.place(text))
+        elif name == "RUN" and not text.startswith(ROOT_ONLY):
+            made.build(text, here)
+            done += 1
     assert done == 3
     return made
 
