@@ -109,7 +109,7 @@ def _tour(base: str, server: subprocess.Popen[bytes], log: str, stop: bool) -> i
         print(f"Table    {data['name']}: {data['rows']} rows, {len(data['columns'])} columns ({data['id']})")
         model = _ok(client.post("/v1/models", json=FIT, headers={"Prefer": "respond-async"}))
         print(f"Queued   a random forest of {TREES} trees and its 5-fold validation ({model['id']})")
-        print("         The first start ever compiles its kernels, which takes up to a minute; they are then kept.")
+        print("         On a new machine this first compiles its kernels, up to a minute; they are then kept.")
         _follow(client, model["job"])
         model = _ok(client.get(f"/v1/models/{model['id']}"))
         if model["state"] != "ready":
@@ -172,9 +172,10 @@ def _show(client: httpx.Client, model: dict[str, Any]) -> None:
     for label, row in zip(answer["predictions"], answer["probabilities"]["values"], strict=True):
         print(f"  {label:<12}" + "".join(f"{p:14.3f}" for p in row))
     report = _ok(client.get(f"{here}/diagnostics"))
-    held = {f"validation_{name}": value for name, value in model["metrics"]["validation"].items()}
+    held = model["metrics"]["validation"]
+    print(f"\n5-fold accuracy {held['accuracy']:.4f}, log-loss {_number(held['log_loss'])}")
     print(f"\nDiagnostics (the fit took {model['fit_seconds']:.2f} s)")
-    for name, value in {**held, **report["summary"]}.items():
+    for name, value in report["summary"].items():
         print(f"  {name:<24} {_number(value)}")
     print("\nCertificates, recomputed from the fitted forest and the table")
     for c in report["certificates"]:
