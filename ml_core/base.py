@@ -15,6 +15,7 @@ with `s` (n,) only when `Weighted` is mixed in; rows of weight 0 never arrive.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -30,6 +31,8 @@ Task = Literal[
     "regression", "classification", "clustering", "dimension_reduction", "density", "graphical_model", "transformation",
     "decision",
 ]  # fmt: skip
+
+SQUARES = 1e100  # cells up to this magnitude can be squared, weighted and summed over any number of rows
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Estimator:
     supervised: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
     min_rows: ClassVar[int] = 1
+    largest: ClassVar[float] = math.inf  # magnitude of a cell that fit takes; classes that sum squares set SQUARES
     complexity: ClassVar[str] = "O(n d)"
     tags: ClassVar[tuple[str, ...]] = ()
     example_params: ClassVar[dict[str, Any]] = {}
@@ -116,7 +120,8 @@ class Estimator:
     def _checked(self, X: Any, y: Any, weight: Any, *, fresh: bool = True) -> tuple[Any, ...]:
         """The arguments of `_fit`: rows of weight zero dropped, labels encoded, weights last and only when wanted."""
         owner = type(self).__name__
-        A = validation.check_matrix(X, owner=owner, accepts=self.accepts, min_rows=self.min_rows if fresh else 1)
+        rows = self.min_rows if fresh else 1
+        A = validation.check_matrix(X, owner=owner, accepts=self.accepts, min_rows=rows, largest=self.largest)
         s = validation.check_weights(weight, len(A))
         keep = s > 0
         target = None if not self.supervised else self._targets(y, A, keep, fresh)

@@ -35,7 +35,7 @@ class Certificate:
         """Whether the statement is true; a value that is not finite never holds."""
         if math.isnan(self.value):
             return False
-        return self.value >= self.tolerance if self.at_least else self.value <= self.tolerance
+        return bool(self.value >= self.tolerance if self.at_least else self.value <= self.tolerance)
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as the contract writes it."""

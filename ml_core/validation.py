@@ -19,6 +19,8 @@ ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "nonnegative": (lambda X: X >= 0, "a number of at least 0"),
 }
 MAX_ISSUES = 20
+WEIGHTS = (1e-90, 1e90)
+"""Range of positive weights: outside of it their sums with squares of columns overflow or vanish."""
 
 
 def _dense(X: Any, name: str = "X") -> np.ndarray:
@@ -40,8 +42,10 @@ def _dense(X: Any, name: str = "X") -> np.ndarray:
     return A
 
 
-def check_matrix(X: Any, *, owner: str = "", accepts: str = "real", min_rows: int = 1) -> Matrix:
-    """X as float64, C-ordered (n, d); InvalidData says which cell is not finite or outside the domain."""
+def check_matrix(
+    X: Any, *, owner: str = "", accepts: str = "real", min_rows: int = 1, largest: float = math.inf
+) -> Matrix:
+    """X as float64, C-ordered (n, d); InvalidData says which cell is not finite, too large or outside the domain."""
     A = X if type(X) is np.ndarray and X.dtype == np.float64 else _dense(X)
     if A.ndim != 2:
         raise InvalidData(
@@ -55,11 +59,16 @@ def check_matrix(X: Any, *, owner: str = "", accepts: str = "real", min_rows: in
         raise InvalidData(f"Found array with 0 feature(s) (shape={A.shape}) while a minimum of 1 is required.")
     A = np.ascontiguousarray(A, dtype=np.float64)
     _check_domain(A, accepts, owner)
+    if largest < math.inf and not (A.max() <= largest and A.min() >= -largest):
+        i, j = np.argwhere(np.abs(A) > largest)[0]
+        text = f"magnitudes up to {largest:g}; divide column {j} by a constant"
+        raise InvalidData(f"{owner or 'X'} accepts {text}; row {i} holds {A[i, j]:g}",
+                          [Issue(f"/rows/{i}/{j}", "out_of_domain", f"expected {text}")])  # fmt: skip
     return A
 
 
 def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         if accepts == "real" and math.isfinite(A.sum()):
             return
     test, want = ACCEPTS[accepts]
@@ -91,6 +100,10 @@ def check_weights(weight: Any, n: int) -> Vector:
         raise InvalidData(f"sample_weight must be finite and non-negative; row {bad[0]} is {s[bad[0]]}")
     if not s.any():
         raise InvalidData("sample_weight is zero for every row")
+    far = np.flatnonzero((s > 0) & ((s < WEIGHTS[0]) | (s > WEIGHTS[1])))
+    if len(far):
+        raise InvalidData(f"positive sample_weight must lie between {WEIGHTS[0]:g} and {WEIGHTS[1]:g}, row {far[0]} is "
+                          f"{s[far[0]]:g}; multiply all weights by a constant")  # fmt: skip
     return s
 
 

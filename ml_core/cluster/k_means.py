@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.base import Clusterer, Cost, Transformer
+from ml_core.base import SQUARES, Clusterer, Cost, Transformer
 from ml_core.capabilities import Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidData, InvalidParameter, Issue
@@ -44,6 +44,7 @@ class KMeans(Weighted, Clusterer, Transformer):
     task = "clustering"  # type: ignore[assignment]
     complexity = "O(n k d) per iteration and start"
     tags = ("non_parametric", "unsupervised")
+    largest = SQUARES
 
     cluster_centers_: Annotated[Matrix, "(k, d) means of the clusters"]
     inertia_: Annotated[float, "J, squared units of the columns times weight"]

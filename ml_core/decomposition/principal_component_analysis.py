@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.base import Cost, Transformer
+from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.capabilities import Inverts, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidParameter, Issue
@@ -42,6 +42,7 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
     task = "dimension_reduction"  # type: ignore[assignment]
     complexity = "O(n d min(n, d))"
     tags = ("parametric", "unsupervised")
+    largest = SQUARES
     min_rows = 2
 
     components_: Annotated[Matrix, "(k, d) directions of unit length, in order of variance"]

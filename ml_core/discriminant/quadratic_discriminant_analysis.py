@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.base import Classifier, Cost
+from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import HasPosterior, HasProba, Samples, Scores, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.discriminant.class_gaussians import by_class, check_loss, class_priors, known
@@ -45,6 +45,7 @@ class QuadraticDiscriminantAnalysis(Weighted, HasProba, HasPosterior, Samples, S
 
     complexity = "O(n d² + K d³)"
     tags = ("parametric", "generative")
+    largest = SQUARES
 
     means_: Annotated[Matrix, "(K, d) class means"]
     covariances_: Annotated[np.ndarray, "(K, d, d) class covariances as used, regularization included"]

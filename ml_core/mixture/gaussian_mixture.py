@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.base import Cost, Density
+from ml_core.base import SQUARES, Cost, Density
 from ml_core.capabilities import HasPosterior, HasProba, Samples, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.distributions.categorical import Categorical
@@ -52,6 +52,7 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
     queue = "long"
     complexity = "O(n K d²) per iteration and start"
     tags = ("parametric", "generative", "soft_clustering")
+    largest = SQUARES
     example_params: ClassVar[dict[str, Any]] = {"n_components": 3}
 
     weights_: Annotated[Vector, "(K,) π"]

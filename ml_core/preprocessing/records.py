@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,14 @@ from ml_core.preprocessing.table import LEVELLED, MAX_ISSUES, Column, Feature, T
 
 Record = Mapping[str, Any]
 NUMERIC = {float, int}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LARGEST = sys.float_info.max
 
 
 def encode(encoder: TableEncoder, rows: Sequence[Record]) -> tuple[Matrix, list[str]]:
     """(n, k) matrix and the names of columns that were not used. Strict: true and "1.5" are not numbers."""
     if encoder.plain:
-        X = _numeric(encoder.inputs, rows)
+        X = _numeric(encoder.inputs, rows, encoder.whole)
         if X is not None:
             return X, []
     wanted = set(encoder.inputs)
@@ -26,8 +30,11 @@ def encode(encoder: TableEncoder, rows: Sequence[Record]) -> tuple[Matrix, list[
     return _general(encoder, rows), extra
 
 
-def _numeric(names: list[str], rows: Sequence[Record]) -> Matrix | None:
-    """The common case, finite numbers in exactly the wanted columns; None sends the rows to the general one."""
+def _numeric(names: list[str], rows: Sequence[Record], whole: list[int]) -> Matrix | None:
+    """The common case, finite numbers in exactly the wanted columns; None sends the rows to the general one.
+
+    Columns numbered in `whole` take whole numbers.
+    """
     try:
         cells = [[r[c] for c in names] for r in rows if len(r) == len(names)]
     except KeyError:
@@ -35,8 +42,10 @@ def _numeric(names: list[str], rows: Sequence[Record]) -> Matrix | None:
     if len(cells) != len(rows) or not {type(v) for row in cells for v in row} <= NUMERIC:
         return None
     try:
-        X = np.array(cells, dtype=np.float64)
+        X = np.array(cells, dtype=np.float64).reshape(len(rows), len(names))
     except OverflowError:
+        return None
+    if whole and not (X[:, whole] == np.floor(X[:, whole])).all():
         return None
     return X if np.isfinite(X).all() else None
 
@@ -78,17 +87,18 @@ def _cell(f: Feature, i: int, row: Mapping[str, Any], issues: list[Issue]) -> An
     if not ok:
         issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected {f.type}, got {v!r:.60}"))
         return None
-    if isinstance(v, (int, float)) and not abs(float(v)) < np.inf:
+    if isinstance(v, (int, float)) and not abs(v) <= LARGEST:
         issues.append(Issue(f"/rows/{i}/{f.name}", "not_finite", "expected a finite number"))
         return None
     return v
 
 
 def _moment(f: Feature, i: int, text: str, issues: list[Issue]) -> float | None:
-    """ISO text → days (date) or seconds (datetime) since 1970-01-01 UTC."""
+    """ISO text → days (date) or seconds (datetime) since 1970-01-01 UTC; without an offset it is UTC."""
     try:
-        stamp = np.datetime64(text.removesuffix("Z"), "us")
+        stamp = datetime.fromisoformat(text)
     except ValueError:
         issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected an ISO {f.type}, got {text!r:.60}"))
         return None
-    return float(stamp.astype(np.int64)) / (86_400e6 if f.type == "date" else 1e6)
+    since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) - EPOCH
+    return since / timedelta(days=1) if f.type == "date" else since / timedelta(seconds=1)

@@ -11,6 +11,8 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.base import Transformer
 from ml_core.capabilities import Inverts, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.errors import InvalidData, Issue
+from ml_core.numerics.column_moments import LEAST, REACH, column_moments
 from ml_core.registry import algorithm
 
 EPS = float(np.finfo(float).eps)
@@ -20,9 +22,10 @@ EPS = float(np.finfo(float).eps)
 class StandardScaler(Weighted, Inverts, Transformer):
     """Columns to mean 0 and standard deviation 1.
 
-    z = (x - mean) / sd, with sd² = Σᵢ sᵢ(xᵢ - mean)² / (Σᵢ sᵢ - ddof); O(n d). A constant column keeps sd = 1 and is
-    reported. The statistics come from the rows given to `fit` alone and are summed in two passes, so a large offset
-    costs no digits.
+    z = (x - mean) / sd, with sd² = Σᵢ sᵢ(xᵢ - mean)² / (Σᵢ sᵢ - ddof); O(n d). With ddof = 1 the weights are counts of
+    repeated rows, and their sum must exceed 1. A constant column keeps sd = 1 and is reported. The statistics come from
+    the rows given to `fit` alone and are summed in two passes over deviations measured in their own largest, so that
+    neither an offset nor a unit costs digits.
 
     References
     ----------
@@ -31,9 +34,10 @@ class StandardScaler(Weighted, Inverts, Transformer):
 
     complexity = "O(n d)"
     tags = ("parametric",)
+    largest = REACH
 
-    mean_: Vector
-    scale_: Vector
+    mean_: Annotated[Vector, "(d,) subtracted from the columns, in their units"]
+    scale_: Annotated[Vector, "(d,) divisors of the columns, in their units"]
 
     def __init__(
         self,
@@ -47,48 +51,58 @@ class StandardScaler(Weighted, Inverts, Transformer):
         self.ddof = ddof
 
     def _fit(self, X: Matrix, s: Vector) -> None:
-        total = s.sum()
-        shift = X[0]
-        mean = shift + (s @ (X - shift)) / total
-        sd = np.sqrt(s @ (X - mean) ** 2 / max(total - self.ddof, EPS))
-        constant = np.ptp(X, axis=0) == 0
+        mean, sd, constant = column_moments(X, s, self.ddof)
+        if self.with_std and s.sum() <= self.ddof and not constant.all():
+            raise InvalidData(f"ddof=1 reads weights as counts of rows, but they sum to {s.sum():g}; use ddof=0")
         if constant.any():
             self._note("constant_column", f"columns {np.flatnonzero(constant).tolist()} are constant; their scale is 1",
                        "drop them, they carry no information")  # fmt: skip
-        mean[constant] = X[0, constant]
-        sd[constant] = 1.0
         self.n_features_out_ = X.shape[1]
         self.mean_ = mean if self.with_mean else np.zeros_like(mean)
         self.scale_ = sd if self.with_std else np.ones_like(sd)
 
     def _transform(self, X: Matrix) -> Matrix:
-        return (X - self.mean_) / self.scale_
+        with np.errstate(over="ignore"):
+            return self._representable((X - self.mean_) / self.scale_, X)
+
+    def _representable(self, Z: Matrix, X: Matrix) -> Matrix:
+        """Z, or InvalidData where a cell of X is too far from the fitted rows for a float."""
+        far = np.argwhere(~np.isfinite(Z))
+        if len(far):
+            i, j = far[0]
+            raise InvalidData(f"row {i}, column {j} is {X[i, j]:g}, beyond what its scale {self.scale_[j]:g} can carry",
+                              [Issue(f"/rows/{i}/{j}", "overflow", "too far from the fitted rows")])  # fmt: skip
+        return Z
 
     def _inverse_transform(self, X: Matrix) -> Matrix:
-        return X * self.scale_ + self.mean_
+        with np.errstate(over="ignore"):
+            return self._representable(X * self.scale_ + self.mean_, X)
 
     def _names(self, inputs: list[str]) -> list[str]:
         return inputs
 
     def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
-        Z = self._transform(X)
+        Z, p = self._transform(X), s / s.sum()
         varies = np.ptp(X, axis=0) > 0
-        mean = (s @ Z) / s.sum()
-        var = s @ (Z - mean) ** 2 / max(s.sum() - self.ddof, EPS)
-        out = Diagnostics(summary={"columns": X.shape[1], "constant_columns": int((~varies).sum())})
-        spread = np.abs(X).max(axis=0) / self.scale_
+        spread = np.maximum(np.abs(X).max(axis=0) / self.scale_, np.maximum(1.0, LEAST / EPS / self.scale_))
+        out = Diagnostics(summary={
+            "rows": len(X), "columns": X.shape[1], "constant_columns": int((~varies).sum()),
+            "largest_offset_in_scales": float((np.abs(self.mean_) / self.scale_).max()),
+        })  # fmt: skip
+        mean = p @ Z
         if self.with_mean:
-            out.certificates.append(Certificate("largest_scaled_mean", float(np.abs(mean).max()),
-                float(8 * EPS * max(1.0, spread.max())), "the scaled columns have mean 0"))  # fmt: skip
+            out.certificates.append(Certificate("largest_scaled_mean", float((np.abs(mean) / spread).max()), 16 * EPS,
+                "the scaled columns have mean 0, relative to the largest |x| in scales"))  # fmt: skip
         if self.with_std and varies.any():
-            off = float(np.abs(var[varies] - 1).max())
-            out.certificates.append(Certificate("largest_variance_error", off, float(1e-12 + 64 * EPS * spread.max()),
-                "the scaled columns have variance 1"))  # fmt: skip
-        inverse = float(
-            np.max(np.abs(self._inverse_transform(Z) - X) / np.maximum(np.abs(X), self.scale_), initial=0.0)
-        )
-        out.certificates.append(Certificate("round_trip_error", inverse, float(8 * EPS * max(1.0, spread.max())),
+            total = float(s.sum())
+            var = (p @ (Z - mean) ** 2) * (total / (total - self.ddof) if total > self.ddof else 1.0)
+            out.certificates.append(Certificate("largest_variance_error",
+                float((np.abs(var - 1) / spread)[varies].max()), 1e-12,
+                "the scaled columns have variance 1, relative to the largest |x| in scales"))  # fmt: skip
+        back = np.abs(self._inverse_transform(Z) - X) / np.maximum(np.abs(X), self.scale_)
+        out.certificates.append(Certificate("round_trip_error", float((back / spread).max()), 8 * EPS,
             "inverse_transform(transform(X)) gives X back, relative to the larger of |x| and the scale"))  # fmt: skip
-        rows = [[j, float(m), float(c)] for j, (m, c) in enumerate(zip(self.mean_, self.scale_, strict=True))]
-        out.tables["columns"] = Table(("column", "mean", "scale"), rows)
+        rows = [[j, float(m), float(c), bool(not v)]
+                for j, (m, c, v) in enumerate(zip(self.mean_, self.scale_, varies, strict=True))]  # fmt: skip
+        out.tables["columns"] = Table(("column", "mean", "scale", "constant"), rows)
         return out

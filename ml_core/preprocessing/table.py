@@ -6,8 +6,9 @@ A column of type number, integer, boolean, date or datetime is one numeric colum
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData, Issue
+from ml_core.numerics.column_moments import REACH, column_moments
 
 ColumnType = Literal["number", "integer", "boolean", "category", "text", "date", "datetime"]
 Missing = Literal["error", "drop_rows", "mean", "median", "most_frequent", "indicator"]
@@ -104,6 +106,11 @@ class TableEncoder:
         return [f.name for f in self.features]
 
     @cached_property
+    def whole(self) -> list[int]:
+        """Places of the input columns of whole numbers."""
+        return [i for i, f in enumerate(self.features) if f.type == "integer"]
+
+    @cached_property
     def plain(self) -> bool:
         """Whether the matrix is the numeric columns as they are."""
         simple = all(f.type in ("number", "integer") and not f.indicator and f.fill is None for f in self.features)
@@ -124,7 +131,9 @@ class TableEncoder:
         if issues:
             raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[:MAX_ISSUES])
         X = np.hstack(blocks) if len(blocks) > 1 else np.ascontiguousarray(blocks[0])
-        return (X[keep] - self.shift) / self.scale if not self.plain else X, keep
+        if not keep.all():
+            X = X[keep]
+        return X if self.plain else (X - self.shift) / self.scale, keep
 
     def _block(self, f: Feature, column: Column, keep: np.ndarray, issues: list[Issue]) -> Matrix:
         missing = column.missing
@@ -183,10 +192,23 @@ def fit_encoder(table: Table, encoding: Encoding) -> TableEncoder:
     if encoding.scale == "none":
         return bare
     X, _ = bare.matrix(table)
-    low = X.mean(axis=0) if encoding.scale == "standard" else X.min(axis=0)
-    size = X.std(axis=0) if encoding.scale == "standard" else np.ptp(X, axis=0)
-    size = np.where(np.ptp(X, axis=0) == 0, 1.0, size)
-    return TableEncoder(features, encoding.missing, encoding.unknown_level, low, size)
+    if not len(X):
+        raise InvalidData("no row is complete: dropping those with empty cells leaves none",
+                          [Issue("/encoding/missing", "no_rows", "exclude sparse columns or impute")])  # fmt: skip
+    shift, scale = _affine(X, bare.names, encoding.scale)
+    return replace(bare, shift=shift, scale=scale)
+
+
+def _affine(X: Matrix, names: list[str], kind: str) -> tuple[Vector, Vector]:
+    """Shift and scale of each matrix column: mean and standard deviation, or minimum and range; 1 where constant."""
+    far = np.flatnonzero(np.abs(X).max(axis=0) > REACH)
+    if len(far):
+        raise InvalidData(f"column {names[far[0]]!r} exceeds {REACH:g}, too large to be scaled; change its unit")
+    if kind == "standard":
+        mean, sd, _ = column_moments(X, np.ones(len(X)))
+        return mean, sd
+    size = np.ptp(X, axis=0)
+    return X.min(axis=0), np.where(size == 0, 1.0, size)
 
 
 def _feature(name: str, column: Column, encoding: Encoding) -> Feature:
@@ -212,7 +234,7 @@ def _feature(name: str, column: Column, encoding: Encoding) -> Feature:
             f"column {name!r} has {len(levels)} distinct values, more than {MAX_LEVELS}; exclude it",
             [Issue(f"/features/{name}", "too_many_levels", f"{len(levels)} levels")],
         )
-    counts = {level: int((present == level).sum()) for level in levels} if fills else {}
+    counts = Counter(present.tolist())
     common = max(levels, key=lambda v: counts[v]) if fills else None
     one_hot = encoding.categorical == "one_hot" and len(levels) > 1
     return Feature(name, column.type, levels, one_hot, common, indicator)
@@ -224,7 +246,9 @@ def _numeric_fill(present: Vector, policy: str) -> float:
     if policy == "most_frequent":
         values, counts = np.unique(present, return_counts=True)
         return float(values[counts.argmax()])
-    return float(present.mean())
+    with np.errstate(over="ignore"):
+        mean = float(present.mean())
+    return mean if np.isfinite(mean) else float((present / len(present)).sum())
 
 
 @portable

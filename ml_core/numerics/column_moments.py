@@ -1,0 +1,33 @@
+"""Means and standard deviations of columns that neither an offset nor a unit can spoil."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+
+LEAST = float(np.finfo(float).smallest_subnormal)
+REACH = 1e300
+"""Magnitude up to which differences of cells, and the sums used here, are finite."""
+
+
+def column_moments(X: Matrix, s: Vector, ddof: int = 0) -> tuple[Vector, Vector, np.ndarray]:
+    """Mean, standard deviation (1 for a constant column) and whether the column is constant, (d,) each; O(n d).
+
+    sd² = Σᵢ sᵢ(xᵢ - mean)² / (Σᵢ sᵢ - ddof), in two passes over deviations from the middle of the range in units of the
+    largest. Where Σ s ≤ ddof the divisor is Σ s. |x| ≤ REACH.
+    """
+    low, high, total = X.min(axis=0), X.max(axis=0), float(s.sum())
+    constant = low == high
+    middle = np.where(constant, low, 0.5 * low + 0.5 * high)
+    D = X - middle
+    unit = np.where(constant, 1.0, np.abs(D).max(axis=0))
+    D /= unit
+    p = s / total
+    shift = p @ D
+    D -= shift
+    rest = p @ D
+    factor = total / (total - ddof) if total > ddof else 1.0
+    var = factor * np.maximum(p @ (D * D) - rest * rest, 0.0)
+    sd = np.maximum(np.sqrt(var) * unit, LEAST)
+    return middle + (shift + rest) * unit, np.where(constant, 1.0, sd), constant
