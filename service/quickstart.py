@@ -137,17 +137,19 @@ def _ok(response: httpx.Response) -> Any:
 
 def _follow(client: httpx.Client, job: str) -> None:
     """Draw the progress from the job's event stream: one line redrawn on a terminal, one line per quarter elsewhere."""
-    drawn = ""
+    furthest, drawn = 0.0, ""
     with client.stream("GET", f"/v1/jobs/{job}/events", timeout=None) as stream:
         for line in stream.iter_lines():
             if not line.startswith("data: "):
                 continue
             state = json.loads(line.removeprefix("data: "))
+            furthest = max(furthest, _share(state))
+            bar = _bar(state, furthest)
             if sys.stdout.isatty():
-                print(f"\r{_bar(state)}\x1b[K", end="", flush=True)
-            elif (mark := f"{state['state']} {int(4 * _share(state))}") != drawn:
+                print(f"\r{bar}\x1b[K", end="", flush=True)
+            elif (mark := f"{state['state']} {int(4 * furthest)}") != drawn:
                 drawn = mark
-                print(_bar(state), flush=True)
+                print(bar, flush=True)
     if sys.stdout.isatty():
         print()
 
@@ -156,11 +158,12 @@ def _share(job: dict[str, Any]) -> float:
     return 1.0 if job["state"] == "succeeded" else (job["progress"] or {}).get("fraction") or 0.0
 
 
-def _bar(job: dict[str, Any]) -> str:
-    share = _share(job)
-    filled = int(WIDTH * share)
-    said = (job["progress"] or {}).get("message") or ""
-    return f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%}  {job['state']}{f', {said}' if said else ''}"
+def _bar(job: dict[str, Any], furthest: float) -> str:
+    """The bar stays where it was while the folds are fitted, each of which counts its trees anew."""
+    said = "fitting the folds" if _share(job) < furthest else (job["progress"] or {}).get("message") or ""
+    filled = int(WIDTH * furthest)
+    bar = "#" * filled + "." * (WIDTH - filled)
+    return f"[{bar}] {furthest:4.0%}  {job['state']}{f', {said}' if said else ''}"
 
 
 def _show(client: httpx.Client, model: dict[str, Any]) -> None:
