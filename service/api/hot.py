@@ -8,6 +8,7 @@ the same way: whatever is odd about a request is found again, and explained, by 
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ml_core.errors import MLError
 from ml_core.preprocessing.records import encode
-from service.api.middleware import Gate, request_id
+from service.api.middleware import Gate, record, request_id
 from service.errors import ServiceError
 from service.usecases.inference import Inference
 
@@ -40,6 +41,7 @@ class HotPath:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
+        started = time.perf_counter()
         found = PATH.match(scope["path"])
         model = self.inference.cached(found[1]) if found else None
         if model is None or not self._simple(scope):
@@ -51,10 +53,12 @@ class HotPath:
         if out is None:
             await self.app(scope, _again(messages, receive), send)
             return
+        rid = request_id(scope)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(out)),
-                   (b"x-request-id", request_id(scope).encode("latin-1"))]  # fmt: skip
+                   (b"x-request-id", rid.encode("latin-1"))]  # fmt: skip
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": out})
+        record(scope, 200, started, rid)
 
     def _simple(self, scope: Scope) -> bool:
         """Plain JSON both ways, no preference, a caller that may pass."""

@@ -64,6 +64,13 @@ def request_id(scope: Scope) -> str:
     return trace[1] if len(trace) == 4 and SAFE_ID.match(trace[1]) else secrets.token_hex(8)
 
 
+def record(scope: Scope, status: int, started: float, rid: str) -> None:
+    """The log line of a request."""
+    if log.isEnabledFor(logging.INFO):
+        spent = (time.perf_counter() - started) * 1e3
+        log.info("%s %s %s %.1f ms request_id=%s", scope["method"], scope["path"], status, spent, rid)
+
+
 class Envelope:
     """Gives every response its X-Request-ID, checks the caller, writes one log line."""
 
@@ -92,6 +99,4 @@ class Envelope:
             await response_of(e, scope["path"])(scope, receive, tagged)
         else:
             await self.app(scope, receive, tagged)
-        if log.isEnabledFor(logging.INFO):
-            spent = (time.perf_counter() - started) * 1e3
-            log.info("%s %s %s %.1f ms request_id=%s", scope["method"], scope["path"], status, spent, rid)
+        record(scope, status, started, rid)
