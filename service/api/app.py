@@ -19,7 +19,8 @@ from starlette.types import ASGIApp
 import ml_core
 from ml_core.errors import MLError
 from service.api.hot import HotPath
-from service.api.middleware import Envelope, Gate
+from service.api.methods import Methods, allowed
+from service.api.middleware import AccessLog, Envelope, Gate
 from service.api.problems import FieldProblem, Problem, response_of, simple
 from service.api.routes import algorithms, datasets, jobs, models, operations, predict
 from service.api.schemas import estimator_schemas
@@ -61,8 +62,8 @@ def create_app(services: Services, runner: Embedded | None = None) -> FastAPI:
 
 def create_asgi(services: Services, runner: Embedded | None = None) -> ASGIApp:
     """The whole server: hot path, envelope, application."""
-    gate = Gate(services.keys, services.settings.require_keys)
-    return HotPath(Envelope(create_app(services, runner), gate), services.inference, gate)
+    gate, access = Gate(services.keys, services.settings.require_keys), AccessLog()
+    return HotPath(Envelope(create_app(services, runner), gate, access), services.inference, gate, access)
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -92,6 +93,8 @@ def _handle_errors(app: FastAPI) -> None:
             status, str(getattr(error, "detail", "")), str(getattr(error, "detail", "")), request.url.path
         )
         response.headers.update(getattr(error, "headers", None) or {})
+        if status == 405:
+            response.headers["Allow"] = ", ".join(allowed(app.routes, request.scope))
         return response
 
     app.add_exception_handler(ServiceError, known)

@@ -79,9 +79,9 @@ def wait_seconds(prefer: str | None, default: float) -> tuple[float, bool]:
     """Seconds to hold the answer, and whether the caller asked for it (RFC 7240)."""
     if prefer is None:
         return default, False
-    if re.search(r"\brespond-async\b", prefer):
+    if re.search(r"\brespond-async\b", prefer, re.IGNORECASE):
         return 0.0, False
-    found = re.search(r"\bwait=(\d+(?:\.\d+)?)", prefer)
+    found = re.search(r'(?:^|[,;\s])wait\s*=\s*"?(\d+(?:\.\d+)?)"?\s*(?:[,;]|$)', prefer, re.IGNORECASE)
     if found is None:
         return default, False
     if float(found[1]) > MAX_WAIT:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ml_core.errors import MLError
 from ml_core.preprocessing.records import encode
-from service.api.middleware import Gate, record, request_id
+from service.api.middleware import AccessLog, Gate, request_id
 from service.errors import ServiceError
 from service.usecases.inference import Inference
 
@@ -31,10 +31,11 @@ _encode = msgspec.json.Encoder().encode
 class HotPath:
     """ASGI: answers simple predictions at once, passes on the rest."""
 
-    def __init__(self, app: ASGIApp, inference: Inference, gate: Gate) -> None:
+    def __init__(self, app: ASGIApp, inference: Inference, gate: Gate, access: AccessLog) -> None:
         self.app = app
         self.inference = inference
         self.gate = gate
+        self.access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -58,7 +59,7 @@ class HotPath:
                    (b"x-request-id", rid.encode("latin-1"))]  # fmt: skip
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": out})
-        record(scope, 200, started, rid)
+        self.access.record(scope, 200, started, rid)
 
     def _simple(self, scope: Scope) -> bool:
         """Plain JSON both ways, no preference, a caller that may pass."""

@@ -30,7 +30,7 @@ from service.api.documents import model_document, model_etag
 from service.api.problems import document
 from service.api.schemas import Certified, DatasetRef, FitRequest, Listing, ModelOut, ModelPatch, Open
 from service.container import Services
-from service.errors import Conflict, Invalid, Malformed, NotFound, QueueFull, Stale, TooLarge
+from service.errors import Conflict, Invalid, Issue, Malformed, NotFound, QueueFull, Stale, TooLarge
 from service.usecases.waiting import settle
 
 router = APIRouter(prefix="/v1/models", route_class=StrictRoute, tags=["Models"])
@@ -39,15 +39,25 @@ REFUSALS = document(Malformed, NotFound, Conflict, TooLarge, Invalid, InvalidPar
 
 
 async def _accepted(use: Services, model_id: str, job: Any, prefer: str | None, lane: str) -> Response:
-    """202 with the resource, or 201 when the work ended within the wait."""
+    """202 with the resource, 201 when the work ended within the wait; Invalid when it ended by the caller's mistake."""
     seconds, asked = wait_seconds(prefer, INSTANT_WAIT if lane == "instant" else 0.0)
     ended = await settle(use.ledger, job.id, seconds) if seconds > 0 else job
+    error = ended.error if ended.state == "failed" else None
+    if error and error["code"] == "user_error":
+        await run_in_threadpool(use.models.remove, model_id)
+        raise Invalid(error["detail"], issues=_issues(error))
     row = await run_in_threadpool(use.models.get, model_id)
     headers = {"Location": f"/v1/models/{model_id}", "ETag": model_etag(row)}
     if asked:
         headers["Preference-Applied"] = f"wait={seconds:g}"
     done = ended.state in ("succeeded", "failed", "cancelled")
     return json_response(model_document(row), 201 if done else 202, headers)
+
+
+def _issues(error: Any) -> tuple[Issue, ...]:
+    """The places that a failed job's error points at."""
+    found = tuple(Issue(i["pointer"], i["code"], i["detail"]) for i in error.get("issues", ()))
+    return found or (Issue("", error.get("problem", "invalid_data"), error["detail"]),)
 
 
 @router.post("", operation_id="create_model", summary="Fit a model", status_code=201, response_model=ModelOut,
