@@ -19,6 +19,7 @@ ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "nonnegative": (lambda X: X >= 0, "a number of at least 0"),
 }
 MAX_ISSUES = 20
+SQUARABLE = 1e-150
 WEIGHTS = (1e-90, 1e90)
 """Range of positive weights: outside of it their sums with squares of columns overflow or vanish."""
 
@@ -59,12 +60,24 @@ def check_matrix(
         raise InvalidData(f"Found array with 0 feature(s) (shape={A.shape}) while a minimum of 1 is required.")
     A = np.ascontiguousarray(A, dtype=np.float64)
     _check_domain(A, accepts, owner)
-    if largest < math.inf and not (A.max() <= largest and A.min() >= -largest):
+    if largest < math.inf:
+        _check_range(A, owner, largest)
+    return A
+
+
+def _check_range(A: Matrix, owner: str, largest: float) -> None:
+    """Refuse cells above `largest` and, where that is so because of squares, columns whose squares vanish."""
+    top = np.maximum(A.max(axis=0), -A.min(axis=0))
+    if (top > largest).any():
         i, j = np.argwhere(np.abs(A) > largest)[0]
         text = f"magnitudes up to {largest:g}; divide column {j} by a constant"
         raise InvalidData(f"{owner or 'X'} accepts {text}; row {i} holds {A[i, j]:g}",
                           [Issue(f"/rows/{i}/{j}", "out_of_domain", f"expected {text}")])  # fmt: skip
-    return A
+    tiny = np.flatnonzero((top > 0) & (top < SQUARABLE))
+    if len(tiny) and largest * SQUARABLE < 1:
+        j = tiny[0]
+        text = f"all of column {j} is below {SQUARABLE:g}, where squares vanish; multiply it by a constant"
+        raise InvalidData(f"{owner or 'X'}: {text}", [Issue(f"/columns/{j}", "out_of_domain", text)])
 
 
 def _check_domain(A: Matrix, accepts: str, owner: str) -> None:

@@ -20,6 +20,8 @@ from ml_core.errors import InvalidData
 from ml_core.registry import algorithm
 
 DRAWN = 50
+EPS = float(np.finfo(float).eps)
+MOST_FLIPS = 2.0**53
 ROUNDING = 1e-12
 EXACT_FACTORS = 1_000_000
 GRID = (np.arange(200) + 0.5) / 200
@@ -65,8 +67,8 @@ class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParame
     def __init__(
         self,
         *,
-        a: Annotated[float, Field(gt=0, allow_inf_nan=False, description="Prior heads.")] = 1.0,
-        b: Annotated[float, Field(gt=0, allow_inf_nan=False, description="Prior tails.")] = 1.0,
+        a: Annotated[float, Field(gt=0, le=1e15, description="Prior heads.")] = 1.0,
+        b: Annotated[float, Field(gt=0, le=1e15, description="Prior tails.")] = 1.0,
         level: Annotated[float, Field(gt=0, lt=1, description="Probability of the reported intervals.")] = 0.95,
         future_flips: Annotated[int, Field(ge=0, le=1000, description="m, the flips whose heads are predicted.")] = 10,
         binarize: Annotated[
@@ -100,7 +102,11 @@ class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParame
     def _counts(self, X: Matrix, s: Vector, heads: Vector, tails: Vector) -> tuple[Vector, Vector]:
         """Heads and tails per column, (d,) each, after adding the flips of X with weights s."""
         F = self._flips(X)
-        return heads + s @ F, tails + s @ (1.0 - F)
+        more, less = heads + s @ F, tails + s @ (1.0 - F)
+        if (more + less > MOST_FLIPS).any():
+            raise InvalidData(f"the weights count {float((more + less).max()):g} flips, so many that one more changes "
+                              "nothing; divide the weights by a constant")  # fmt: skip
+        return more, less
 
     def _set(self, heads: Vector, tails: Vector) -> None:
         self.heads_, self.tails_ = heads, tails
@@ -168,18 +174,21 @@ class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParame
         heads = np.array([np.sum(s[F[:, j] == 1]) for j in range(F.shape[1])])
         counted = max(np.abs(coins.alpha - self.a - heads).max(), np.abs(coins.beta - self.b - (s.sum() - heads)).max())
         mass = [np.abs(coins.cdf(pair[:, 1]) - coins.cdf(pair[:, 0]) - self.level) for pair in (central, densest)]
+        ends = np.concatenate([central.T, densest.T])
+        steepest = float(np.nanmax([np.exp(coins.log_density(end)) * end for end in ends]))
         prior, frequency = self.a / (self.a + self.b), self.heads_ / n
         outside = np.maximum(np.minimum(prior, frequency) - coins.mean, coins.mean - np.maximum(prior, frequency))
         chain = np.array([log_rising(self.a, h) + log_rising(self.b, t) - log_rising(self.a + self.b, h + t)
                           for h, t in zip(self.heads_, self.tails_, strict=True)])  # fmt: skip
         evidence = np.abs(chain - self.log_evidence()) / np.maximum(np.abs(chain), 1.0)
+        rounding = EPS * (gammaln(self.a + self.b + n) + 1) / np.maximum(np.abs(chain), 1.0)
         return [
             Certificate("count_error", float(counted / total), 1e-9,
                         "the posterior is the prior plus the flips of these rows (after an update: of all rows)"),
-            Certificate("interval_mass_error", float(np.nanmax(np.concatenate(mass))), 1e-9,
+            Certificate("interval_mass_error", float(np.nanmax(np.concatenate(mass))), 1e-9 + 4 * EPS * steepest,
                         "central and densest intervals hold the stated probability"),
             Certificate("mean_outside_prior_and_frequency", float(outside.max()), 1e-12,
                         "the posterior mean lies between the prior mean and the frequency of heads"),
-            Certificate("evidence_error", float(evidence.max()), 1e-9,
+            Certificate("evidence_error", float(evidence.max()), float(1e-9 + 8 * rounding.max()),
                         "the evidence equals the product of the predictive probabilities, flip after flip (relative)"),
         ]  # fmt: skip

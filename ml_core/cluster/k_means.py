@@ -187,7 +187,7 @@ class KMeans(Weighted, Clusterer, Transformer):
         own = ((X - C[labels]) ** 2).sum(axis=1)
         weight = np.bincount(labels, weights=s, minlength=k).astype(np.float64)
         means = np.stack([np.bincount(labels, weights=s * (x - x[0]), minlength=k) for x in X.T], axis=1)
-        means = means / np.maximum(weight, EPS)[:, None] + X[0]
+        means = means / np.where(weight > 0, weight, 1.0)[:, None] + X[0]
         J, scale = float(s @ own), float(np.abs(X).max() + np.abs(C).max())
         total = float(s @ ((X - weighted_mean(X, s)) ** 2).sum(axis=1))
         late = float((np.sqrt(own) - np.sqrt(near)).max())
@@ -212,7 +212,7 @@ class KMeans(Weighted, Clusterer, Transformer):
         k = len(weight)
         size, share = np.bincount(labels, minlength=k), np.bincount(labels, weights=parts, minlength=k)
         rows: list[list[Any]] = [
-            [c, int(size[c]), float(weight[c]), float(share[c]), float(np.sqrt(share[c] / max(weight[c], EPS)))]
+            [c, int(size[c]), float(weight[c]), float(share[c]), float(np.sqrt(share[c] / (weight[c] or 1.0)))]
             for c in range(k)
         ]
         out.tables["clusters"] = Table(("cluster", "rows", "weight", "inertia", "root_mean_square_distance"), rows)

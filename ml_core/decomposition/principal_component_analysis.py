@@ -12,6 +12,7 @@ from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.capabilities import Inverts, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidParameter, Issue
+from ml_core.numerics.column_moments import column_moments, degrees
 from ml_core.params import Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
@@ -92,7 +93,7 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
         if not found.converged:
             self._note("not_converged", "the subspace iteration stopped before its values settled",
                        "use solver full or lanczos")  # fmt: skip
-        self._keep(found, float(s.sum()) - self.ddof, max(X.shape))
+        self._keep(found, degrees(s, self.ddof), max(X.shape))
 
     def _requested(self, X: Matrix) -> int | None:
         """Number of components when it is known before the spectrum is."""
@@ -109,14 +110,11 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
     def _scales(self, X: Matrix, s: Vector) -> Vector:
         if not self.standardize:
             return np.ones(X.shape[1])
-        centre = spectrum.weighted_mean(X, s)
-        scale = np.sqrt(s @ (X - centre) ** 2 / max(s.sum() - self.ddof, EPS))
-        constant = np.ptp(X, axis=0) == 0
-        scale[constant] = 1.0
+        scale, constant = column_moments(X, s, self.ddof)[1:]
         if constant.any():
             self._note("constant_column", f"columns {np.flatnonzero(constant).tolist()} are constant; their scale is 1",
                        "drop them, they carry no information")  # fmt: skip
-        return np.asarray(scale)
+        return scale
 
     def _rows(self, X: Matrix, s: Vector) -> Rows:
         return Rows(X, self.mean_, self.scale_, None if (s == 1).all() else np.sqrt(s))
@@ -137,7 +135,7 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
         if self.center:
             spectrum.recentre(rows, float(s.sum()))
         A = rows.dense()
-        if self.solver_ == "full":
+        if self.solver_ == "full" or not A.any():
             return spectrum.full(A)
         return (spectrum.lanczos if self.solver_ == "lanczos" else spectrum.randomized)(A, k or 1, rng)
 
@@ -204,13 +202,13 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
 
     def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
         A, V, var = self._rows(X, s).dense(), self.components_, self.explained_variance_
-        divisor = max(float(s.sum()) - self.ddof, EPS)
+        divisor = max(float(s.sum()) - self.ddof, 0.0) or float(s.sum())
         total = float((A * A).sum()) / divisor
         Z = A @ V.T
         top = max(total, np.finfo(float).tiny)
         cross = Z.T @ Z / divisor
         lost = float(((A - Z @ V) ** 2).sum()) / divisor
-        residual = np.sqrt(((A.T @ Z / divisor - V.T * var) ** 2).sum(axis=0))
+        residual = np.linalg.norm((A.T @ Z / divisor - V.T * var) / top, axis=0)
         out = Diagnostics(summary={
             "components": len(var), "rank": self.rank_, "total_variance": total, "reconstruction_error": lost,
             "discarded_variance": self.discarded_variance_, "explained_ratio": float(var.sum() / top),
@@ -218,7 +216,7 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
         out.certificates = [
             Certificate("orthonormality", float(np.abs(V @ V.T - np.eye(len(V))).max()), 1e-10,
                 "the directions have unit length and are at right angles"),
-            Certificate("eigen_residual", float(residual.max()) / top, 1e-9,
+            Certificate("eigen_residual", float(residual.max()), 1e-9,
                 "largest ‖S v - λ v‖ over the total variance: each direction is an eigenvector of the covariance"),
             Certificate("reconstruction_gap", abs(lost - self.discarded_variance_) / top, 1e-9,
                 "the mean squared reconstruction error is the sum of the discarded eigenvalues, relative to the total"),

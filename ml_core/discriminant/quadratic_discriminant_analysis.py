@@ -14,7 +14,7 @@ from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.discriminant.class_gaussians import by_class, check_loss, class_priors, known
 from ml_core.distributions.categorical import Categorical
 from ml_core.errors import InvalidData, Issue
-from ml_core.numerics.gaussian import EPS, LOG_2PI, Moments, Spectrum, log_densities, pseudo_whitening, root, whitening
+from ml_core.numerics.gaussian import LOG_2PI, Moments, Spectrum, log_densities, pseudo_whitening, root, whitening
 from ml_core.numerics.stable import log_softmax
 from ml_core.params import RealMatrix, RealStack, RealVector
 from ml_core.registry import algorithm
@@ -240,7 +240,7 @@ class QuadraticDiscriminantAnalysis(Weighted, HasProba, HasPosterior, Samples, S
             return out
         shift, spread = 0.0, 0.0
         for c, g in enumerate(by_class(X, y, s, K)):
-            W, A = self.whiten_[c], g.scatter / max(g.total - self.ddof, EPS) + self.added_[c] * np.eye(d)
+            W, A = self.whiten_[c], g.scatter / (max(g.total - self.ddof, 0.0) or g.total) + self.added_[c] * np.eye(d)
             shift = max(shift, float(np.abs(W.T @ (g.mean - self.means_[c])).max()))
             spread = max(spread, float(np.abs(W.T @ A @ W - support[c]).max()))
         return [

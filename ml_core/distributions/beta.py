@@ -12,6 +12,8 @@ from scipy.special import betainc, betaincinv, betaln, xlog1py, xlogy
 from ml_core.arrays import Matrix, Vector
 from ml_core.distributions.base import Distribution
 
+INSIDE = (float(np.finfo(float).tiny), 1.0 - float(np.finfo(float).epsneg))
+
 
 @dataclass(frozen=True)
 class Beta(Distribution):
@@ -85,11 +87,11 @@ def _densest(a: float, b: float, level: float) -> tuple[float, float]:
         return (float(betaincinv(a, b, 1 - level)), 1.0)
 
     def slope(q: float) -> float:
-        low, high = betaincinv(a, b, q), betaincinv(a, b, q + level)
-        with np.errstate(divide="ignore"):
-            rise = (a - 1) * (np.log(high) - np.log(low))
-            fall = (b - 1) * (np.log1p(-high) - np.log1p(-low))
-        return float(np.clip(rise + fall, -1e300, 1e300))
+        if q <= 0.0 or q >= 1.0 - level:
+            return 1e300 if q <= 0.0 else -1e300
+        low, high = np.clip(betaincinv(a, b, np.array([q, q + level])), *INSIDE)
+        rise = (a - 1) * (np.log(high) - np.log(low))
+        return float(rise + (b - 1) * (np.log1p(-high) - np.log1p(-low)))
 
     q = brentq(slope, 0.0, 1.0 - level, xtol=1e-15, rtol=8.9e-16)
     return (float(betaincinv(a, b, q)), float(betaincinv(a, b, q + level)))

@@ -254,7 +254,7 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
             gain = (problem.e_step(problem.m_step(here, found))[1] - value) / n
         except Unbounded:
             gain = float("inf")
-        slack = 1e-12 * (1 + abs(value) / n)
+        slack = 1e-10 * (1 + abs(value) / n)
         return [
             Certificate("em_step_loss", max(-gain, 0.0), slack, "one more EM step does not lower the likelihood"),
             Certificate("em_step_gain", gain, max(self.tol, slack), "nor raise it by more than tol, nats per sample"),

@@ -5,10 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
+from ml_core.errors import InvalidData
 
 LEAST = float(np.finfo(float).smallest_subnormal)
 REACH = 1e300
 """Magnitude up to which differences of cells, and the sums used here, are finite."""
+
+
+def degrees(s: Vector, ddof: int) -> float:
+    """Σ s - ddof, the divisor of a variance; InvalidData where the weights, read as counts, leave nothing."""
+    total = float(s.sum())
+    if total <= ddof:
+        raise InvalidData(f"ddof={ddof} reads weights as counts of rows, but they sum to {total:g}; use ddof=0")
+    return total - ddof
 
 
 def column_moments(X: Matrix, s: Vector, ddof: int = 0) -> tuple[Vector, Vector, np.ndarray]:

@@ -12,7 +12,7 @@ from ml_core.base import Transformer
 from ml_core.capabilities import Inverts, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidData, Issue
-from ml_core.numerics.column_moments import LEAST, REACH, column_moments
+from ml_core.numerics.column_moments import LEAST, REACH, column_moments, degrees
 from ml_core.registry import algorithm
 
 EPS = float(np.finfo(float).eps)
@@ -52,8 +52,8 @@ class StandardScaler(Weighted, Inverts, Transformer):
 
     def _fit(self, X: Matrix, s: Vector) -> None:
         mean, sd, constant = column_moments(X, s, self.ddof)
-        if self.with_std and s.sum() <= self.ddof and not constant.all():
-            raise InvalidData(f"ddof=1 reads weights as counts of rows, but they sum to {s.sum():g}; use ddof=0")
+        if self.with_std and not constant.all():
+            degrees(s, self.ddof)
         if constant.any():
             self._note("constant_column", f"columns {np.flatnonzero(constant).tolist()} are constant; their scale is 1",
                        "drop them, they carry no information")  # fmt: skip
