@@ -15,13 +15,12 @@ with `s` (n,) only when `Weighted` is mixed in; rows of weight 0 never arrive.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from ml_core import params, validation
+from ml_core import naming, params, validation
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.certificates import Diagnostics, Notice
 from ml_core.errors import InvalidData, InvalidParameter
@@ -52,7 +51,7 @@ class Estimator:
     supervised: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
     min_rows: ClassVar[int] = 1
-    largest: ClassVar[float] = math.inf  # magnitude of a cell that fit takes; classes that sum squares set SQUARES
+    largest: ClassVar[float] = float("inf")  # magnitude of a cell that fit takes; classes that sum squares set SQUARES
     complexity: ClassVar[str] = "O(n d)"
     tags: ClassVar[tuple[str, ...]] = ()
     example_params: ClassVar[dict[str, Any]] = {}
@@ -100,6 +99,10 @@ class Estimator:
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from X (n, d) and, where supervised, y (n,)."""
         return self._run_fit(X, y, None)
+
+    def check(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Refuse rows, targets or weights as `fit` would before it learns anything; O(n d)."""
+        clone(self)._checked(X, y, sample_weight)
 
     def _run_fit(self, X: Any, y: Any, weight: Any) -> Self:
         params.validate(type(self), self.get_params(deep=False))
@@ -149,6 +152,7 @@ class Estimator:
         check_query(self, X)
         out: Diagnostics = self._diagnose(*self._checked(X, y, sample_weight, fresh=False))  # type: ignore[attr-defined]
         out.warnings = [*self.notices_, *out.warnings]
+        out.tables = {k: naming.told(t) for k, t in out.tables.items()}
         return out
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
@@ -187,7 +191,8 @@ class Regressor(Estimator):
     _estimator_type = "regressor"
 
     def _targets(self, y: Any, X: Matrix, keep: np.ndarray, fresh: bool) -> Vector | Matrix:
-        return validation.check_targets(y, len(X), type(self).__name__, several=self.multi_output)[keep]
+        owner, several = type(self).__name__, self.multi_output
+        return validation.check_targets(y, len(X), owner, several=several, top=self.largest)[keep]
 
     def predict(self, X: Any) -> Vector | Matrix:
         """(n,) predicted values, or (n, q) for several outputs."""

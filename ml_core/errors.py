@@ -15,8 +15,9 @@ DataConversionWarning is the one Python warning; facts about a fit are `Notice` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,15 @@ class InvalidData(MLError, ValueError):
     """The data cannot be used."""
 
     code = "invalid_data"
+
+
+@contextmanager
+def placed(prefix: str) -> Iterator[None]:
+    """Issues with parameters point through `prefix`: what a nested estimator refuses stands inside the outer one."""
+    try:
+        yield
+    except InvalidParameter as e:
+        raise type(e)(str(e), [replace(i, pointer=prefix + i.pointer) for i in e.issues]) from e
 
 
 class UnknownName(MLError, LookupError):

@@ -11,6 +11,7 @@ import numpy as np
 
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.errors import DataConversionWarning, InvalidData, Issue, NotFittedError
+from ml_core.naming import name as column_name
 
 ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "real": (np.isfinite, "a finite number"),
@@ -70,14 +71,14 @@ def _check_range(A: Matrix, owner: str, largest: float) -> None:
     top = np.maximum(A.max(axis=0), -A.min(axis=0))
     if (top > largest).any():
         i, j = np.argwhere(np.abs(A) > largest)[0]
-        text = f"magnitudes up to {largest:g}; divide column {j} by a constant"
+        text = f"magnitudes up to {largest:g}; divide column {column_name(j)} by a constant"
         raise InvalidData(f"{owner or 'X'} accepts {text}; row {i} holds {A[i, j]:g}",
-                          [Issue(f"/rows/{i}/{j}", "out_of_domain", f"expected {text}")])  # fmt: skip
+                          [Issue(f"/rows/{i}/{column_name(j)}", "out_of_domain", f"expected {text}")])  # fmt: skip
     tiny = np.flatnonzero((top > 0) & (top < SQUARABLE))
     if len(tiny) and largest * SQUARABLE < 1:
         j = tiny[0]
-        text = f"all of column {j} is below {SQUARABLE:g}, where squares vanish; multiply it by a constant"
-        raise InvalidData(f"{owner or 'X'}: {text}", [Issue(f"/columns/{j}", "out_of_domain", text)])
+        text = f"all of column {column_name(j)} is below {SQUARABLE:g}, where squares vanish; multiply it by a constant"
+        raise InvalidData(f"{owner or 'X'}: {text}", [Issue(f"/columns/{column_name(j)}", "out_of_domain", text)])
 
 
 def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
@@ -88,13 +89,15 @@ def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
     bad = np.argwhere(~test(A))
     if not len(bad):
         return
-    issues = [Issue(f"/rows/{i}/{j}", "out_of_domain", f"expected {want}, got {A[i, j]}") for i, j in bad[:MAX_ISSUES]]
+    issues = [Issue(f"/rows/{i}/{column_name(j)}", "out_of_domain", f"expected {want}, got {A[i, j]}")
+              for i, j in bad[:MAX_ISSUES]]  # fmt: skip
     i, j = bad[0]
     if np.isfinite(A).all():
         raise InvalidData(
-            f"{owner or 'X'} accepts {want}; row {i}, column {j} is {A[i, j]:g} ({len(bad)} such)", issues
+            f"{owner or 'X'} accepts {want}; row {i}, column {column_name(j)} is {A[i, j]:g} ({len(bad)} such)", issues
         )
-    raise InvalidData(f"Input X contains NaN or infinity: row {i}, column {j} is {A[i, j]} ({len(bad)} such)", issues)
+    raise InvalidData(f"Input X contains NaN or infinity: row {i}, column {column_name(j)} is {A[i, j]} "
+                      f"({len(bad)} such)", issues)  # fmt: skip
 
 
 def check_weights(weight: Any, n: int) -> Vector:
@@ -110,9 +113,11 @@ def check_weights(weight: Any, n: int) -> Vector:
         raise InvalidData(f"sample_weight.shape == {s.shape}, expected {(n,)}!")
     bad = np.flatnonzero(~(np.isfinite(s) & (s >= 0)))
     if len(bad):
-        raise InvalidData(f"sample_weight must be finite and non-negative; row {bad[0]} is {s[bad[0]]}")
+        raise InvalidData(f"sample_weight must be finite and non-negative; row {bad[0]} is {s[bad[0]]}",
+                          [Issue("/weights", "negative", "weights are numbers of at least 0")])  # fmt: skip
     if not s.any():
-        raise InvalidData("sample_weight is zero for every row")
+        raise InvalidData("sample_weight is zero for every row",
+                          [Issue("/weights", "all_zero", "give some row a positive weight")])  # fmt: skip
     far = np.flatnonzero((s > 0) & ((s < WEIGHTS[0]) | (s > WEIGHTS[1])))
     if len(far):
         raise InvalidData(f"positive sample_weight must lie between {WEIGHTS[0]:g} and {WEIGHTS[1]:g}, row {far[0]} is "
@@ -142,8 +147,8 @@ def _column(y: Any, n: int, owner: str, several: bool = False) -> np.ndarray:
     return t
 
 
-def check_targets(y: Any, n: int, owner: str, *, several: bool) -> Vector | Matrix:
-    """Regression targets, float64 and finite: (n,) or, where several outputs are allowed, (n, q)."""
+def check_targets(y: Any, n: int, owner: str, *, several: bool, top: float = math.inf) -> Vector | Matrix:
+    """Regression targets, float64, finite, at most `top` in magnitude: (n,) or, for several outputs, (n, q)."""
     t = _column(y, n, owner, several)
     try:
         t = t.astype(np.float64)
@@ -153,6 +158,9 @@ def check_targets(y: Any, n: int, owner: str, *, several: bool) -> Vector | Matr
     if len(bad):
         raise InvalidData(f"Input y contains NaN or infinity: row {bad[0][0]} is {t[tuple(bad[0])]} ({len(bad)} such)",
                           [Issue(f"/rows/{int(b[0])}", "not_finite", "empty") for b in bad[:MAX_ISSUES]])  # fmt: skip
+    if top < math.inf and np.abs(t).max(initial=0.0) > top:
+        raise InvalidData(f"{owner} accepts targets of magnitude up to {top:g}, got {np.abs(t).max():g}",
+                          [Issue("/target", "out_of_domain", "divide the target by a constant")])  # fmt: skip
     return np.ascontiguousarray(t)
 
 
@@ -164,7 +172,8 @@ def check_labels(y: Any, n: int, owner: str) -> tuple[Labels, Codes]:
             raise InvalidData("Input y contains NaN or infinity")
         if (t != np.floor(t)).any():
             raise InvalidData(
-                f"Unknown label type: continuous. {owner} needs classes; y holds {t[t != np.floor(t)][0]}"
+                f"Unknown label type: continuous. {owner} needs classes; y holds {t[t != np.floor(t)][0]}",
+                [Issue("/target", "not_classes", "choose a column of classes")],
             )
     if t.dtype.kind == "O" and any(v is None or (isinstance(v, float) and np.isnan(v)) for v in t):
         raise InvalidData("Input y contains NaN or null")
@@ -173,7 +182,8 @@ def check_labels(y: Any, n: int, owner: str) -> tuple[Labels, Codes]:
     except TypeError as e:
         raise InvalidData(f"y mixes kinds of labels that have no order: {e}") from e
     if len(classes) < 2:
-        raise InvalidData(f"{owner} needs at least two classes; every row of y is {classes[0]!r}, only one class")
+        raise InvalidData(f"{owner} needs at least two classes; every row of y is {classes.tolist()[0]!r}, "
+                          "only one class", [Issue("/target", "one_class", "choose a target that varies")])  # fmt: skip
     return classes, np.asarray(codes, dtype=np.int64)
 
 

@@ -16,6 +16,7 @@ from service.api.app import create_asgi
 from service.container import Services, build
 from service.errors import ServiceError
 from service.ports import Claim, Report
+from service.runner.child import user_error
 from service.settings import Settings
 from service.work import KINDS
 
@@ -44,7 +45,7 @@ class ThreadRunner:
         try:
             result = KINDS[claim.job.kind](self.services, claim.job, report)
         except (MLError, ServiceError) as e:
-            ledger.finish(claim, "failed", error={"code": "user_error", "detail": str(e)})
+            ledger.finish(claim, "failed", error=user_error(e))
         else:
             ledger.finish(claim, "succeeded", result=result)
 

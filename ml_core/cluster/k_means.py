@@ -107,7 +107,8 @@ class KMeans(Weighted, Clusterer, Transformer):
         """The number of clusters, lowered to the number of distinct rows."""
         n, k = len(X), self.n_clusters
         if k > n:
-            raise InvalidData(f"n_clusters={k} needs at least as many rows, got n_samples={n}")
+            text = f"n_clusters={k} needs at least as many rows, got n_samples={n}"
+            raise InvalidParameter(text, [Issue("/params/n_clusters", "too_many", text)])
         if self.algorithm == "exhaustive" and n > MOST_EXHAUSTIVE:
             raise InvalidData(f"exhaustive search takes at most {MOST_EXHAUSTIVE} rows, got {n}; use lloyd")
         if not isinstance(self.init, str) and np.shape(self.init) != (k, X.shape[1]):

@@ -12,6 +12,7 @@ from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.capabilities import Inverts, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidParameter, Issue
+from ml_core.naming import listed
 from ml_core.numerics.column_moments import column_moments, degrees
 from ml_core.params import Seed
 from ml_core.registry import algorithm
@@ -112,7 +113,7 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
             return np.ones(X.shape[1])
         scale, constant = column_moments(X, s, self.ddof)[1:]
         if constant.any():
-            self._note("constant_column", f"columns {np.flatnonzero(constant).tolist()} are constant; their scale is 1",
+            self._note("constant_column", f"columns {listed(np.flatnonzero(constant))} are constant; their scale is 1",
                        "drop them, they carry no information")  # fmt: skip
         return scale
 

@@ -14,6 +14,7 @@ from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.discriminant.class_gaussians import by_class, check_loss, class_priors, known
 from ml_core.distributions.categorical import Categorical
 from ml_core.errors import InvalidData, Issue
+from ml_core.naming import listed, name
 from ml_core.numerics.gaussian import LOG_2PI, Moments, Spectrum, log_densities, pseudo_whitening, root, whitening
 from ml_core.numerics.stable import log_softmax
 from ml_core.params import RealMatrix, RealStack, RealVector
@@ -154,9 +155,9 @@ class QuadraticDiscriminantAnalysis(Weighted, HasProba, HasPosterior, Samples, S
             return whitening(S)
         columns, label = spectrum.dependent(), self._label(c)
         raise InvalidData(
-            f"the covariance of class {label} is singular: rank {spectrum.rank} of {d}, columns {columns} are constant "
-            f"or linearly dependent within the class; {REMEDY}",
-            [Issue(f"/columns/{j}", "singular_covariance", f"dependent within class {label}") for j in columns],
+            f"the covariance of class {label} is singular: rank {spectrum.rank} of {d}, columns {listed(columns)} are "
+            f"constant or linearly dependent within the class; {REMEDY}",
+            [Issue(f"/columns/{name(j)}", "singular_covariance", f"dependent within class {label}") for j in columns],
         )
 
     def class_log_densities(self, X: object) -> Matrix:

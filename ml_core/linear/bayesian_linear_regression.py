@@ -9,7 +9,7 @@ from pydantic import Field
 from scipy.linalg import eigh
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.base import Cost, Regressor
+from ml_core.base import SQUARES, Cost, Regressor
 from ml_core.capabilities import HasJointPosterior, HasParameterPosterior, Samples, Updates, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.distributions.base import Distribution
@@ -42,6 +42,7 @@ class BayesianLinearRegression(Weighted, HasJointPosterior, HasParameterPosterio
     MacKay (1992), Bayesian interpolation, Neural Computation 4(3).
     """
 
+    largest = SQUARES
     complexity = "O(n d² + d³)"
     tags = ("parametric", "discriminative", "linear", "bayesian", "closed_form")
 

@@ -8,13 +8,14 @@ import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.base import Cost, Regressor
+from ml_core.base import SQUARES, Cost, Regressor
 from ml_core.capabilities import HasPosterior, MultiOutput, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.distributions.student import StudentT
 from ml_core.linear import linear_inference
 from ml_core.linear.decimals import decimal_tails
 from ml_core.linear.exact_powers import find_powers
+from ml_core.naming import listed
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Solution
@@ -56,6 +57,7 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
     """
 
     complexity = "O(n d²)"
+    largest = SQUARES
     tags = ("parametric", "discriminative", "linear", "closed_form")
 
     coef_: Annotated[Vector, "(d,) or (q, d) slopes, target units per feature unit"]
@@ -190,7 +192,7 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
         # fmt: off
         p = X.shape[1] + self.fit_intercept
         if fit.rank < p:
-            names = ", ".join(map(str, fit.aliased[:20]))
+            names = listed(fit.aliased)
             self._note("rank_deficient", f"rank {fit.rank} of {p} columns (with the intercept's); columns {names} are "
                        f"combinations of others ({len(fit.aliased)} in all); the solution of least norm was taken",
                        "drop redundant columns, or add a penalty; predictions in estimable directions are unaffected")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from ml_core.linear.likelihood_report import report
 from ml_core.losses.base import TwiceSmooth
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.softmax import Softmax
+from ml_core.naming import listed
 from ml_core.numerics.stable import expit, log_expit, log_softmax, softmax
 from ml_core.params import Alpha, Label, MaxIter, Seed, Tol
 from ml_core.registry import algorithm
@@ -24,13 +26,14 @@ from ml_core.solvers.base import Solution
 from ml_core.solvers.first_order import minimise, stochastic
 from ml_core.solvers.irls import irls
 from ml_core.solvers.lbfgs import lbfgs
-from ml_core.solvers.linear_objective import LinearObjective
+from ml_core.solvers.linear_objective import LinearObjective, unit_of
 from ml_core.solvers.newton import coarse_start, inverse, newton
 from ml_core.solvers.separation import Separation, separation
 
 SOLVERS = Literal["newton", "irls", "gradient_descent", "sgd", "lbfgs"]
 BATCH = 16
 NEWTON_UNKNOWNS = 4000
+MOST_UNKNOWNS = 1000  # a linear program of more takes minutes
 REACH = 5.0
 
 
@@ -111,7 +114,9 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         self.class_weight_ = self._class_weights(y, s)
         problem = self._problem(X, y, s)
-        self.solution_ = self._solve(problem)
+        unit = unit_of(problem.s)
+        found = self._solve(problem if unit == 1.0 else problem.in_units_of(unit))
+        self.solution_ = replace(found, trace=[unit * f for f in found.trace])
         self.n_iter_ = max(1, self.solution_.n_iter)
         W, b = problem.unpack(self.solution_.w)
         self.coef_, self.intercept_ = self._expand(W, b)
@@ -174,10 +179,10 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return lambda v: self._separation(problem, v, REACH).kind != "none"
 
     def _separation(self, problem: LinearObjective, v: Vector, reach: float) -> Separation:
-        """Looked for only once some score exceeds `reach`."""
+        """Looked for only once some score exceeds `reach`, by programs of at most MOST_UNKNOWNS unknowns."""
         D, K = problem.shape[0], len(self.classes_)
         nothing = Separation("none", np.zeros((D, K - 1)))
-        if np.abs(problem.predictor(v)).max() < reach:
+        if np.abs(problem.predictor(v)).max() < reach or D * (K - 1) > MOST_UNKNOWNS:
             return nothing
         Z = (problem.X - problem.columns.mean) / problem.columns.scale
         Z = np.hstack([Z, np.ones((len(Z), 1))]) if self.fit_intercept else Z
@@ -197,8 +202,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         if found.kind != "none":
             used = np.flatnonzero(np.abs(found.direction[:d]).max(axis=1) > 1e-6).tolist()
             how = "completely" if found.kind == "complete" else "up to rows on the boundary"
-            self._note("separable", f"columns {used} separate the classes {how}: the likelihood has no maximum and the "
-                       "coefficients would grow without bound; the fit stopped at a finite point",
+            self._note("separable", f"columns {listed(used)} separate the classes {how}: the likelihood has no "
+                       "maximum and the coefficients would grow without bound; the fit stopped at a finite point",
                        "set alpha > 0 (a penalty), or drop these columns; see separating_direction_")  # fmt: skip
 
     def _note_findings(self, problem: LinearObjective) -> None:
@@ -208,8 +213,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
                        "raise max_iter, or use solver newton")  # fmt: skip
         constant = np.flatnonzero(problem.columns.constant).tolist()
         if constant and self.fit_intercept:
-            self._note("constant_column", f"columns {constant} are constant; beside an intercept their slope is 0",
-                       "drop them")  # fmt: skip
+            self._note("constant_column", f"columns {listed(constant)} are constant; beside an intercept their slope "
+                       "is 0", "drop them")  # fmt: skip
         if len(self.classes_) > 2 and self.threshold != 0.5:
             self._note("threshold_unused", "threshold applies to two classes; the largest probability decides", "")
 

@@ -13,8 +13,9 @@ from ml_core.base import SQUARES, Cost, Density
 from ml_core.capabilities import HasPosterior, HasProba, Samples, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.distributions.categorical import Categorical
-from ml_core.errors import InvalidData
+from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.mixture.starts import check_given, given_start, k_means_start, random_start, rescaled, with_units
+from ml_core.naming import listed
 from ml_core.numerics.gaussian import log_densities, root
 from ml_core.numerics.stable import log_softmax, logsumexp
 from ml_core.params import MaxIter, RealMatrix, RealStack, RealVector, Seed, Tol
@@ -106,7 +107,8 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
     def _fit(self, X: Matrix, s: Vector) -> None:
         K = self.n_components
         if len(X) < K:
-            raise InvalidData(f"{K} components need at least {K} rows of positive weight, got n_samples = {len(X)}")
+            text = f"{K} components need at least {K} rows of positive weight, got n_samples = {len(X)}"
+            raise InvalidParameter(text, [Issue("/params/n_components", "too_many", text)])
         problem, centre, scale = rescaled(X, s, self.covariance_type, self.reg_covar)
         check_given(self.init, self.means_init, self.weights_init, self.covariances_init, K, X.shape[1])
         best, runs = restarts(self._runs(problem, centre, scale))
@@ -178,7 +180,8 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
             self._note("unbounded_likelihood", broke, "set reg_covar above 0")
         constant = np.flatnonzero(np.ptp(X, axis=0) == 0).tolist()
         if constant:
-            self._note("constant_column", f"columns {constant} are constant: their variance is the floor", "drop them")
+            self._note("constant_column", f"columns {listed(constant)} are constant: their variance is the floor",
+                       "drop them")  # fmt: skip
         near = sum(best.log_likelihood - r.log_likelihood <= NEAR_BEST * len(X) for r in runs if not r.failure)
         if len(runs) > 1 and near == 1:
             self._note("local_optimum", f"only one of {len(runs)} starts found the best likelihood", "raise n_init")

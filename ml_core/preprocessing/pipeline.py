@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from ml_core import progress, validation
+from ml_core import naming, progress, validation
 from ml_core.arrays import Labels, Matrix
 from ml_core.base import Cost, Estimator, clone
 from ml_core.capabilities import Delegated, Follows
 from ml_core.certificates import Diagnostics, Notice, Table
-from ml_core.errors import InvalidData, InvalidParameter, Issue
+from ml_core.errors import InvalidData, InvalidParameter, Issue, placed
 from ml_core.params import nested
 from ml_core.registry import algorithm
 from ml_core.validation import check_query
@@ -157,6 +157,13 @@ class Pipeline(Estimator):
             raise InvalidData(f"the last step, {type(self._final).__name__}, takes no sample_weight")
         return self._run_fit(X, y, sample_weight)
 
+    def check(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Refuse what `fit` would refuse at once, targets that the last step cannot learn included."""
+        super().check(X, y, sample_weight)
+        if self._final.supervised:
+            A = np.asarray(X)
+            clone(self._final)._targets(y, A, validation.check_weights(sample_weight, len(A)) > 0, True)
+
     @property
     def classes_(self) -> Labels:
         """Labels of the last step, sorted."""
@@ -202,7 +209,8 @@ class Pipeline(Estimator):
         Z = X
         for i, step in enumerate(steps):
             progress.tick(i, len(steps), "steps")
-            step.fit(Z, given["y"], **({"sample_weight": s} if step.weighted and s is not None else {}))
+            with naming.use(_names_before(steps[:i])), placed(f"/params/steps/{i}"):
+                step.fit(Z, given["y"], **({"sample_weight": s} if step.weighted and s is not None else {}))
             if i + 1 < len(steps):
                 Z = step.transform(Z)  # type: ignore[attr-defined]
         deaf = [type(t).__name__ for t in steps[:-1] if not t.weighted]
@@ -244,7 +252,8 @@ class Pipeline(Estimator):
 
     def _diagnose(self, X: Matrix, *rest: Any) -> Diagnostics:
         given = self._split(rest)
-        out = self.steps_[-1].diagnostics(self._through(X), given["y"], given.get("sample_weight"))
+        with naming.use(_names_before(self.steps_[:-1])):
+            out = self.steps_[-1].diagnostics(self._through(X), given["y"], given.get("sample_weight"))
         last = len(self.steps_) - 1
         named = [_named(n, i, s) for i, s in enumerate(self.steps_[:-1]) for n in s.notices_]
         out.warnings = named + [_named(n, last, self.steps_[-1]) for n in out.warnings]
@@ -272,6 +281,14 @@ class Pipeline(Estimator):
 
 def _width(step: Estimator, d: int) -> int:
     return step._width(d) if hasattr(step, "_width") else d
+
+
+def _names_before(steps: list[Estimator]) -> Any:
+    """Names of the columns as these fitted steps leave them; None where the columns have none."""
+    names: Any = naming.current()
+    for step in steps if names is not None else ():
+        names = step.get_feature_names_out(names)  # type: ignore[attr-defined]
+    return names
 
 
 def _named(notice: Notice, i: int, step: Estimator) -> Notice:

@@ -12,6 +12,7 @@ from ml_core.base import Transformer
 from ml_core.capabilities import Inverts, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidData, Issue
+from ml_core.naming import listed
 from ml_core.numerics.column_moments import LEAST, REACH, column_moments, degrees
 from ml_core.registry import algorithm
 
@@ -55,7 +56,7 @@ class StandardScaler(Weighted, Inverts, Transformer):
         if self.with_std and not constant.all():
             degrees(s, self.ddof)
         if constant.any():
-            self._note("constant_column", f"columns {np.flatnonzero(constant).tolist()} are constant; their scale is 1",
+            self._note("constant_column", f"columns {listed(np.flatnonzero(constant))} are constant; their scale is 1",
                        "drop them, they carry no information")  # fmt: skip
         self.n_features_out_ = X.shape[1]
         self.mean_ = mean if self.with_mean else np.zeros_like(mean)

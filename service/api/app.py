@@ -63,7 +63,8 @@ def create_app(services: Services, runner: Embedded | None = None) -> FastAPI:
 def create_asgi(services: Services, runner: Embedded | None = None) -> ASGIApp:
     """The whole server: hot path, envelope, application."""
     gate, access = Gate(services.keys, services.settings.require_keys), AccessLog()
-    return HotPath(Envelope(create_app(services, runner), gate, access), services.inference, gate, access)
+    app = create_app(services, runner)
+    return HotPath(Envelope(Methods(app, app.routes), gate, access), services.inference, gate, access)
 
 
 def _handle_errors(app: FastAPI) -> None:

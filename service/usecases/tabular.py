@@ -80,6 +80,12 @@ def select(record: Json, request: Json, *, supervised: bool) -> Selection:
         issues += _unknown(known, f"/{role}", [request[role]] if request.get(role) else [])
     for role in ("features", "exclude"):
         issues += _unknown(known, f"/{role}", request.get(role) or [])
+        issues += _twice(f"/{role}", request.get(role))
+    issues += _twice("/target", targets)
+    if request.get("features") == []:
+        issues.append(Issue("/features", "empty", "name some columns, or leave features out for all that are usable"))
+    torn = sorted({*(request.get("features") or [])} & {*(request.get("exclude") or [])})
+    issues += [Issue("/exclude", "contradiction", f"{c!r} is asked for in features and excluded") for c in torn]
     if supervised and not targets:
         issues.append(Issue("/target", "missing", "this algorithm learns to predict a column: name it"))
     if not supervised and targets:
@@ -104,6 +110,11 @@ def select(record: Json, request: Json, *, supervised: bool) -> Selection:
 def _unknown(known: Json, pointer: str, names: Sequence[str]) -> list[Issue]:
     return [Issue(pointer, "unknown_column", f"there is no column {n!r}; there are {', '.join(list(known)[:50])}")
             for n in names if n not in known]  # fmt: skip
+
+
+def _twice(pointer: str, names: Sequence[str] | None) -> list[Issue]:
+    several = sorted({n for n in names or () if list(names or ()).count(n) > 1})
+    return [Issue(pointer, "duplicate", f"{n!r} is named twice; name it once") for n in several]
 
 
 def _usable(column: Json, rows: int) -> bool:

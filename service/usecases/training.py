@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from ml_core import progress
+from ml_core import naming, progress
 from ml_core.base import Estimator
 from ml_core.capabilities import capabilities
+from ml_core.errors import InvalidData, placed
 from ml_core.metrics.summary import metrics
 from ml_core.parallel import use_threads
-from ml_core.preprocessing.table import Column, Encoding, TableEncoder, TabularModel, fit_encoder
+from ml_core.preprocessing.table import TableEncoder, TabularModel, fit_encoder
 from ml_core.registry import build, spec_of
-from ml_core.rng import generator
-from ml_core.selection.splits import folds, holdout
+from ml_core.selection.splits import Split, folds, holdout
 from service.errors import Invalid, Issue, TooLarge
 from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.settings import Settings
 from service.usecases import tabular
+from service.usecases.preparation import Prepared, prepare, rows_of, subset
 
 FLOPS_PER_SECOND = 2e9
 CHECKED_CELLS = 5_000_000
 BASE_MEMORY = 256 << 20
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Columns and arrays of a fit: X (n, d), y, weights and groups (n,), all without rows that were dropped."""
-
-    inputs: dict[str, Column]
-    encoding: Encoding
-    encoder: TableEncoder
-    X: np.ndarray
-    y: np.ndarray | None
-    weights: np.ndarray | None
-    groups: np.ndarray | None
-    dropped: int
 
 
 def build_estimator(request: Json) -> Estimator:
@@ -64,16 +51,21 @@ class Training:
         record = self.datasets.get(request["dataset"])
         chosen = tabular.select(record, request, supervised=estimator.supervised)
         full = request | {"estimator": spec_of(estimator), **_parts(chosen)}
-        estimate = self._estimate(estimator, record, chosen, full)
+        with placed("/estimator"):
+            estimate = self._estimate(estimator, record, chosen, full)
         if record["rows"] * len(record["columns"]) <= CHECKED_CELLS:
-            self.prepare(full, estimator)
+            data = prepare(self.datasets, full, estimator)
+            with naming.use(data.encoder.names), placed("/estimator"):
+                estimator.check(*_arguments(estimator, data))
+            _splits(full, data, estimator.task)
         return full, estimate
 
     def _estimate(self, estimator: Estimator, record: Json, chosen: tabular.Selection, request: Json) -> Json:
         n, d = record["rows"], _width(record, chosen)
+        n = min(n, (request.get("rows") or {}).get("sample") or n)
         classes = _distinct(record, chosen.target)
         cost = estimator.cost(n, d, classes)
-        seconds = cost.flops / FLOPS_PER_SECOND * (1 + _refits(request.get("validation")))
+        seconds = float(cost.flops) / FLOPS_PER_SECOND * (1 + _refits(request.get("validation")))
         memory = int(BASE_MEMORY + 24.0 * n * d + cost.memory_bytes)
         allowed = self._limits(request).memory_bytes
         if memory > allowed:
@@ -102,47 +94,20 @@ class Training:
             "fit", model_id, full, estimate["queue"], self._limits(full), full.get("priority", 0),
             (full["dataset"],)))  # fmt: skip
 
-    def prepare(self, request: Json, estimator: Estimator) -> Prepared:
-        """Read the dataset and encode it; InvalidData and Invalid name columns and cells."""
-        record = self.datasets.get(request["dataset"])
-        kinds = {c["name"]: c["type"] for c in record["columns"]}
-        table = _take(self.datasets.table(request["dataset"]), request)
-        inputs = {f: tabular.column(table[f], kinds[f]) for f in request["features"]}
-        encoding = Encoding(**(request.get("encoding") or {}))
-        target = _target(table, kinds, request.get("target"), estimator)
-        keep = np.ones(len(table), dtype=bool) if target is None else ~_missing(target)
-        if not keep.all() and encoding.missing != "drop_rows":
-            raise Invalid(
-                f"the target has {int((~keep).sum())} empty cells; encoding.missing = drop_rows leaves them out",
-                issues=(Issue("/target", "missing_values", "choose drop_rows or fill the cells"),),
-            )
-        if encoding.missing == "drop_rows":
-            keep &= ~np.logical_or.reduce([c.missing for c in inputs.values()])
-        if not keep.any():
-            raise Invalid(
-                "no row is complete: dropping those with empty cells leaves none",
-                issues=(Issue("/encoding/missing", "no_rows", "exclude sparse columns or impute"),),
-            )
-        inputs = _rows(inputs, keep)
-        encoder = fit_encoder(inputs, encoding)
-        X, _ = encoder.matrix(inputs)
-        weights = tabular.column(table[request["weights"]], "number").values[keep] if request.get("weights") else None
-        groups = np.asarray(table[request["groups"]].to_pylist(), dtype=object)[keep] if request.get("groups") else None
-        y = None if target is None else _dense(target[keep])
-        return Prepared(inputs, encoding, encoder, X, y, weights, groups, int((~keep).sum()))
-
     def run(self, job: Job, report: Report) -> Json:
         """Fit, certify, score and store; what is returned becomes the model's result."""
         request = job.spec
         estimator = build_estimator(request)
-        data = self.prepare(request, estimator)
+        data = prepare(self.datasets, request, estimator)
         started = time.perf_counter()
-        with progress.listen(_sink(report)), use_threads(report.cores):
+        names = data.encoder.names
+        with progress.listen(_sink(report)), use_threads(report.cores), naming.use(names), placed("/estimator"):
             _fit(estimator, data)
             fitted = time.perf_counter() - started
             validation = self._validate(request, data)
         arguments = _arguments(estimator, data)
-        diagnostics = estimator.diagnostics(*arguments)
+        with naming.use(names):
+            diagnostics = estimator.diagnostics(*arguments)
         stored = TabularModel(data.encoder, estimator, _name(request.get("target")))
         key = f"models/{job.resource}/{report.attempt}/model.joblib"
         classes = getattr(estimator, "classes_", None)
@@ -161,41 +126,38 @@ class Training:
 
     def _validate(self, request: Json, data: Prepared) -> Json | None:
         """Scores on rows that a fresh fit of the same spec has not seen, averaged over folds with their spread."""
-        plan = request.get("validation") or {"method": "none"}
-        if plan["method"] == "none" or data.y is None:
+        splits = _splits(request, data, build_estimator(request).task)
+        if not splits:
             return None
-        classes = data.y if build_estimator(request).task == "classification" and plan.get("stratify", True) else None
-        seed, n = request.get("seed", 0), len(data.X)
-        if plan["method"] == "holdout":
-            splits = [holdout(n, plan.get("fraction", 0.2), seed=seed, y=classes, groups=data.groups)]
-        else:
-            splits = folds(n, plan.get("k", 5), seed=seed, y=classes, groups=data.groups)
         scores = [_score(request, data, train, test) for train, test in splits]
         names = [k for k in scores[0] if k != "rows"]
         mean = {k: _mean([s.get(k) for s in scores]) for k in names}
         return {"rows": sum(s["rows"] for s in scores), **mean, "folds": scores}
 
 
+def _splits(request: Json, data: Prepared, task: str) -> list[Split]:
+    """Rows to learn from and rows to score on, as the request asks; none where nothing is held out."""
+    plan = request.get("validation") or {"method": "none"}
+    if plan["method"] == "none" or data.y is None:
+        return []
+    classes = data.y if task == "classification" and plan.get("stratify", True) else None
+    seed, n = request.get("seed", 0), len(data.X)
+    try:
+        if plan["method"] == "holdout":
+            return [holdout(n, plan.get("fraction", 0.2), seed=seed, y=classes, groups=data.groups)]
+        return folds(n, plan.get("k", 5), seed=seed, y=classes, groups=data.groups)
+    except InvalidData as e:
+        raise Invalid(str(e), issues=(Issue("/validation", "too_few_rows", "choose fewer folds or more rows"),)) from e
+
+
 def _score(request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Json:
     """Fit encoding and estimator on the training rows alone; levels that only the test rows have are ignored."""
     fresh = build_estimator(request)
-    encoder = fit_encoder(_rows(data.inputs, train), replace(data.encoding, unknown_level="ignore"))
-    part = _subset(data, encoder, train)
+    encoder = fit_encoder(rows_of(data.inputs, train), replace(data.encoding, unknown_level="ignore"))
+    part = subset(data, encoder, train)
     _fit(fresh, part)
-    held = _subset(data, encoder, test)
+    held = subset(data, encoder, test)
     return metrics(fresh, held.X, held.y, held.weights)
-
-
-def _rows(inputs: dict[str, Column], rows: np.ndarray) -> dict[str, Column]:
-    return {name: Column(c.type, c.values[rows]) for name, c in inputs.items()}
-
-
-def _subset(data: Prepared, encoder: TableEncoder, rows: np.ndarray) -> Prepared:
-    inputs = _rows(data.inputs, rows)
-    y, s = data.y, data.weights
-    X, _ = encoder.matrix(inputs)
-    return replace(data, inputs=inputs, encoder=encoder, X=X, y=None if y is None else y[rows],
-                   weights=None if s is None else s[rows])  # fmt: skip
 
 
 def _mean(values: list[Any]) -> float | None:
@@ -251,40 +213,6 @@ def _distinct(record: Json, target: Any) -> int:
 
 def _refits(plan: Json | None) -> int:
     return {"holdout": 1, "k_fold": (plan or {}).get("k", 5)}.get((plan or {}).get("method", "none"), 0)
-
-
-def _take(table: Any, request: Json) -> Any:
-    """The rows asked for: all, or a seeded sample without replacement in table order."""
-    size = (request.get("rows") or {}).get("sample")
-    if not size or size >= len(table):
-        return table
-    return table.take(np.sort(generator(request.get("seed", 0), 1).choice(len(table), size, replace=False)))
-
-
-def _target(table: Any, kinds: Json, target: Any, estimator: Estimator) -> np.ndarray | None:
-    if not target:
-        return None
-    if isinstance(target, list):
-        if not getattr(estimator, "multi_output", False):
-            raise Invalid(
-                f"{type(estimator).__name__} predicts one column",
-                issues=(Issue("/target", "one_expected", "name one column"),),
-            )
-        return np.column_stack([tabular.numeric_target(table[t], kinds[t]) for t in target])
-    if estimator.task == "classification":
-        return tabular.labels(table[target], kinds[target])
-    return tabular.numeric_target(table[target], kinds[target])
-
-
-def _missing(target: np.ndarray) -> np.ndarray:
-    if target.dtype == object:
-        return np.array([v is None for v in target], dtype=bool)
-    return np.isnan(target) if target.ndim == 1 else np.isnan(target).any(axis=1)
-
-
-def _dense(target: np.ndarray) -> np.ndarray:
-    """Labels as a fixed-width array, so that a stored model holds no Python objects."""
-    return np.array(target.tolist()) if target.dtype == object else target
 
 
 def _schema(encoder: TableEncoder) -> list[Json]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ml_core import naming
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table import TabularModel
 from service.errors import Invalid, Issue, Unsupported
@@ -70,8 +71,9 @@ class Updates:
         old = self.inference.load(job.spec["model"])
         estimator = copy.deepcopy(old.fitted.estimator)
         X, y = self._batch(old, estimator, job.spec["dataset"])
-        estimator.update(X, y)
-        diagnostics = estimator.diagnostics(X, y)
+        with naming.use(old.fitted.encoder.names):
+            estimator.update(X, y)
+            diagnostics = estimator.diagnostics(X, y)
         key = f"models/{job.resource}/{report.attempt}/model.joblib"
         artifact = self.artifacts.save(key, TabularModel(old.fitted.encoder, estimator, old.fitted.target))
         return dict(old.record["result"]) | {

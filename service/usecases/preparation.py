@@ -1,0 +1,134 @@
+"""The columns of a fit as arrays: read, checked for gaps in target, weights and groups, encoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ml_core.base import Estimator
+from ml_core.preprocessing.table import Column, Encoding, TableEncoder, fit_encoder
+from ml_core.rng import generator
+from service.errors import Invalid, Issue
+from service.ports import Json
+from service.usecases import tabular
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Columns and arrays of a fit: X (n, d), y, weights and groups (n,), all without rows that were dropped."""
+
+    inputs: dict[str, Column]
+    encoding: Encoding
+    encoder: TableEncoder
+    X: np.ndarray
+    y: np.ndarray | None
+    weights: np.ndarray | None
+    groups: np.ndarray | None
+    dropped: int
+
+
+def prepare(datasets: Any, request: Json, estimator: Estimator) -> Prepared:
+    """Read the dataset and encode it; InvalidData and Invalid name columns and cells."""
+    kinds = {c["name"]: c["type"] for c in datasets.get(request["dataset"])["columns"]}
+    table = _take(datasets.table(request["dataset"]), request)
+    inputs = {f: tabular.column(table[f], kinds[f]) for f in request["features"]}
+    encoding = Encoding(**(request.get("encoding") or {}))
+    target = _target(table, kinds, request.get("target"), estimator)
+    weights, groups = _weights(table, kinds, request.get("weights")), _groups(table, request.get("groups"))
+    keep = np.ones(len(table), dtype=bool)
+    for role, values in (("target", target), ("weights", weights), ("groups", groups)):
+        keep &= _present(role, values, encoding.missing == "drop_rows", len(table))
+    if encoding.missing == "drop_rows":
+        keep &= ~np.logical_or.reduce([c.missing for c in inputs.values()])
+    if not keep.any():
+        raise Invalid(
+            "no row is complete: dropping those with empty cells leaves none",
+            issues=(Issue("/encoding/missing", "no_rows", "exclude sparse columns or impute"),),
+        )
+    inputs = rows_of(inputs, keep)
+    encoder = fit_encoder(inputs, encoding)
+    X, _ = encoder.matrix(inputs)
+    y, s, units = (None if v is None else v[keep] for v in (target, weights, groups))
+    y = None if y is None else _dense(y)
+    return Prepared(inputs, encoding, encoder, X, y, s, units, int((~keep).sum()))
+
+
+def _present(role: str, values: np.ndarray | None, drop: bool, n: int) -> np.ndarray:
+    """(n,) rows whose cell is not empty; Invalid where there are empty ones that may not be dropped."""
+    keep = np.ones(n, dtype=bool) if values is None else ~_missing(values)
+    if not keep.all() and not drop:
+        raise Invalid(
+            f"the {role} {'has' if role == 'target' else 'have'} {int((~keep).sum())} empty cells; "
+            "encoding.missing = drop_rows leaves them out",
+            issues=(Issue(f"/{role}", "missing_values", "choose drop_rows or fill the cells"),),
+        )
+    return keep
+
+
+def _weights(table: Any, kinds: Json, name: str | None) -> np.ndarray | None:
+    if not name:
+        return None
+    if kinds[name] not in ("number", "integer", "boolean"):
+        raise Invalid(
+            f"weights must be a number, integer or boolean column; {name!r} is {kinds[name]}",
+            issues=(Issue("/weights", "not_numeric", "choose another column, or leave the weights out"),),
+        )
+    return tabular.column(table[name], kinds[name]).values
+
+
+def _groups(table: Any, name: str | None) -> np.ndarray | None:
+    if not name:
+        return None
+    out = np.empty(len(table), dtype=object)
+    out[:] = table[name].to_pylist()
+    return out
+
+
+def rows_of(inputs: dict[str, Column], rows: np.ndarray) -> dict[str, Column]:
+    """The same columns at some rows (a mask or places)."""
+    return {name: Column(c.type, c.values[rows]) for name, c in inputs.items()}
+
+
+def subset(data: Prepared, encoder: TableEncoder, rows: np.ndarray) -> Prepared:
+    """Those rows, encoded anew."""
+    inputs = rows_of(data.inputs, rows)
+    y, s = data.y, data.weights
+    X, _ = encoder.matrix(inputs)
+    return replace(data, inputs=inputs, encoder=encoder, X=X, y=None if y is None else y[rows],
+                   weights=None if s is None else s[rows])  # fmt: skip
+
+
+def _take(table: Any, request: Json) -> Any:
+    """The rows asked for: all, or a seeded sample without replacement in table order."""
+    size = (request.get("rows") or {}).get("sample")
+    if not size or size >= len(table):
+        return table
+    return table.take(np.sort(generator(request.get("seed", 0), 1).choice(len(table), size, replace=False)))
+
+
+def _target(table: Any, kinds: Json, target: Any, estimator: Estimator) -> np.ndarray | None:
+    if not target:
+        return None
+    if isinstance(target, list):
+        if not getattr(estimator, "multi_output", False):
+            raise Invalid(
+                f"{type(estimator).__name__} predicts one column",
+                issues=(Issue("/target", "one_expected", "name one column"),),
+            )
+        return np.column_stack([tabular.numeric_target(table[t], kinds[t]) for t in target])
+    if estimator.task == "classification":
+        return tabular.labels(table[target], kinds[target])
+    return tabular.numeric_target(table[target], kinds[target])
+
+
+def _missing(target: np.ndarray) -> np.ndarray:
+    if target.dtype == object:
+        return np.array([v is None for v in target], dtype=bool)
+    return np.isnan(target) if target.ndim == 1 else np.isnan(target).any(axis=1)
+
+
+def _dense(target: np.ndarray) -> np.ndarray:
+    """Labels as a fixed-width array, so that a stored model holds no Python objects."""
+    return np.array(target.tolist()) if target.dtype == object else target
