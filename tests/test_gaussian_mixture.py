@@ -293,7 +293,7 @@ def test_refuses_parameters(bad, words):
 
 
 def test_refuses_more_components_than_rows():
-    with pytest.raises(InvalidData, match="at least 6 rows"):
+    with pytest.raises(InvalidParameter, match="at least 6 rows"):
         GMM(n_components=6).fit(FIVE)
 
 

@@ -132,7 +132,7 @@ def test_empty_cluster_receives_the_farthest_row():
 
 def test_more_clusters_than_rows_is_refused():
     """KM-7."""
-    with pytest.raises(InvalidData, match="n_samples=3"):
+    with pytest.raises(InvalidParameter, match="n_samples=3"):
         KMeans(n_clusters=4).fit(np.eye(3))
     assert KMeans(n_clusters=3).fit(np.eye(3)).inertia_ == 0
 

@@ -255,7 +255,7 @@ def test_diagnostics_are_the_last_steps_with_every_notice_and_its_step() -> None
     Z = np.column_stack([X, np.full(60, 7.0)])
     report = pipe.fit(Z, Y).diagnostics(Z, Y)
     told = {n.code: n.message for n in report.warnings}
-    assert told["constant_column"].startswith("step 0 (StandardScaler): columns [3]")
+    assert told["constant_column"].startswith("step 0 (StandardScaler): columns 3")
     assert told["seen"] == "step 1 (Doubler): 60 rows"
     assert report.tables["steps"].rows == [
         [0, "StandardScaler", 4, 4], [1, "Doubler", 4, 8], [2, "LinearRegression", 8, None],
