@@ -15,6 +15,7 @@ from ml_core.cluster.k_means import KMeans
 from ml_core.decomposition.principal_component_analysis import PrincipalComponentAnalysis
 from ml_core.discriminant.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
 from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.linear.logistic_regression import LogisticRegression
 from ml_core.mixture.gaussian_mixture import GaussianMixture
 from ml_core.validation import SQUARABLE, check_matrix
 
@@ -127,3 +128,32 @@ def test_extreme_priors_have_a_posterior(a: float, b: float) -> None:
     json.dumps(model.diagnostics(flips).to_json(), allow_nan=False)
     with pytest.raises(InvalidParameter, match="1000000000000000"):
         BetaBernoulli(a=1e300, b=b).fit(flips)
+
+
+@pytest.mark.parametrize("solver", ["newton", "irls", "lbfgs"])
+@pytest.mark.parametrize("factor", [2.0**-250, 2.0**250])
+def test_the_unit_of_the_weights_moves_no_coefficient(solver: Any, factor: float) -> None:
+    s, y = np.linspace(1, 2, 60), (np.arange(60) % 3 == 0).astype(int)
+    for alpha in (0.0, 1.0):
+        one = LogisticRegression(alpha=alpha, solver=solver).fit(X, y, sample_weight=s)
+        two = LogisticRegression(alpha=alpha * factor, solver=solver).fit(X, y, sample_weight=s * factor)
+        np.testing.assert_allclose(two.coef_, one.coef_, rtol=1e-8)
+        assert two.solution_.converged
+        assert two.solution_.trace[-1] == pytest.approx(one.solution_.trace[-1] * factor, rel=1e-12)
+        assert all(c.holds for c in two.diagnostics(X, y, sample_weight=s * factor).certificates)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e9, 1e12])
+def test_certificates_allow_for_digits_that_an_offset_takes(offset: float) -> None:
+    y = (np.arange(60) % 3 == 0).astype(int)
+    for alpha in (0.0, 1.0):
+        model = LogisticRegression(alpha=alpha).fit(X + offset, y)
+        assert all(c.holds for c in model.diagnostics(X + offset, y).certificates)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-100, 1e100, 1e200])
+def test_a_report_of_any_unit_is_json(unit: float) -> None:
+    y = (np.arange(60) % 3 == 0).astype(int)
+    for alpha in (0.0, 1.0):
+        A = X * [unit, 1, 1]
+        json.dumps(LogisticRegression(alpha=alpha).fit(A, y).diagnostics(A, y).to_json(), allow_nan=False)

@@ -28,7 +28,8 @@ def report(problem: LinearObjective, v: Vector, labels: list[str], separation: s
     out.summary["hessian_condition"] = condition
     out.certificates = [*_optimality(problem, g, H), *_moments(problem, v)]
     if problem.alpha > 0:
-        out.certificates.append(_gap(problem, v))
+        with np.errstate(over="ignore", invalid="ignore"):
+            out.certificates += _gap(problem, v)
     reason = "separable" if separation != "none" else "penalised" if problem.alpha > 0 else None
     out.tables["coefficients"] = _table(problem, v, H, labels, reason, flat)
     return out
@@ -52,13 +53,19 @@ def _summary(problem: LinearObjective, v: Vector, unknowns: int) -> dict[str, fl
 
 def _optimality(problem: LinearObjective, g: Vector, H: Matrix) -> list[Certificate]:
     n = float(problem.s.sum())
-    left = max(float(g @ inverse(H)(g)), 0.0) ** 0.5
+    left = (max(float(g @ inverse(H)(g)), 0.0) * len(problem.s) / n) ** 0.5
+    rounding = _rounding(problem)
     return [
-        Certificate("gradient_norm", float(np.abs(g).max()) / n, 1e-8,
+        Certificate("gradient_norm", float(np.abs(g).max()) / n, 1e-8 + rounding,
                     "largest partial derivative of the objective per unit of weight, for standardised columns"),
-        Certificate("distance_to_optimum", left, 1e-6,
-                    "Newton decrement √(gᵀH⁻¹g): distance to the optimum in standard errors"),
+        Certificate("distance_to_optimum", left, 1e-6 + rounding * len(problem.s) ** 0.5,
+                    "Newton decrement √(gᵀH⁻¹g): distance to the optimum in standard errors, at a mean weight of 1"),
     ]  # fmt: skip
+
+
+def _rounding(problem: LinearObjective) -> float:
+    """What coefficients in the units of X lose in a score: columns far from 0 cost digits."""
+    return 8 * EPS * float((np.abs(problem.columns.mean) / problem.columns.scale).max())
 
 
 def _moments(problem: LinearObjective, v: Vector) -> list[Certificate]:
@@ -66,13 +73,15 @@ def _moments(problem: LinearObjective, v: Vector) -> list[Certificate]:
         return []
     r = problem.loss.gradient(problem.predictor(v), problem.y)
     off = float(np.abs(problem.s @ r).max() / problem.s.sum())
-    return [Certificate("moment_match", off, 1e-8, "mean predicted probabilities equal the shares of the classes")]
+    return [Certificate("moment_match", off, 1e-8 + _rounding(problem),
+                        "mean predicted probabilities equal the shares of the classes")]  # fmt: skip
 
 
-def _gap(problem: LinearObjective, v: Vector) -> Certificate:
+def _gap(problem: LinearObjective, v: Vector) -> list[Certificate]:
     """Primal minus a dual value: with a = s ℓ'(η) and Σ a = 0, D = Σ s(ℓ - ℓ'η) - ‖Xᵀa‖²/(2 alpha) bounds f from below.
 
-    The intercept is refitted first (few Newton steps in q unknowns), so that Σ a = 0 holds to rounding.
+    The intercept is refitted first (few Newton steps in q unknowns), so that Σ a = 0 holds to rounding. No bound where
+    alpha is so weak, in the units of X, that rounding in ‖Xᵀa‖²/(2 alpha) exceeds the objective.
     """
     s, y, loss = problem.s[:, None], problem.y, problem.loss
     eta = problem.predictor(v)
@@ -84,10 +93,16 @@ def _gap(problem: LinearObjective, v: Vector) -> Certificate:
     value, r = loss.value_gradient(eta, y)
     slopes = problem.unpack(v)[0]
     primal = float(problem.s @ value) + 0.5 * problem.alpha * float((slopes**2).sum())
-    centred = (s * r).T @ (problem.X - problem.columns.mean)
+    D = problem.X - problem.columns.mean
+    centred = (s * r).T @ D
     dual = float(problem.s @ (value - (r * eta).sum(axis=1))) - 0.5 * float((centred**2).sum()) / problem.alpha
-    return Certificate("duality_gap", (primal - dual) / max(1.0, abs(primal)), 1e-8,
-                       "objective minus a lower bound of its minimum, relative to the objective")  # fmt: skip
+    lost = 8 * EPS * (s * np.abs(r)).T @ np.abs(D)
+    slack = float((lost * (np.abs(centred) + lost)).sum()) / problem.alpha
+    size = max(1.0, abs(primal))
+    if not slack < size:
+        return []
+    return [Certificate("duality_gap", (primal - dual) / size, 1e-8 + slack / size,
+                        "objective minus a lower bound of its minimum, relative to the objective")]  # fmt: skip
 
 
 def _table(
@@ -99,7 +114,8 @@ def _table(
     M = np.kron(problem.to_raw(), np.eye(q))
     root = None
     if reason is None:
-        root = M @ inverse(H)(np.eye(len(H))) @ M.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            root = M @ inverse(H)(np.eye(len(H))) @ M.T
     basis = np.ones((1, 1)) if K == 2 else problem.loss.basis  # type: ignore[attr-defined]
     raw = (M @ v).reshape(D, q) @ basis.T
     lost = flat.reshape(D, q).max(axis=1)
@@ -111,7 +127,7 @@ def _table(
             if root is not None:
                 at = slice(j * q, (j + 1) * q)
                 variance = float(basis[c] @ root[at, at] @ basis[c])
-            why = reason or ("collinear" if lost[j] else None)
+            why = reason or ("collinear" if lost[j] else None if np.isfinite(variance) else "overflow")
             rows.append([labels[1] if K == 2 else labels[c], term, *_wald(float(raw[j, c]), variance, why)])
     return Table(COLUMNS, rows)
 

@@ -20,6 +20,7 @@ CHUNKS = 8
 CHUNK_CELLS = 1 << 19
 SAMPLE = 8192
 OFFSET = 8.0
+NEAR_ONE = 10  # powers of two
 EXTREME = 1e60
 TINY = 1e-15
 
@@ -56,6 +57,12 @@ def _moments(X: Matrix, s: Vector, centre: bool) -> tuple[Vector, Vector]:
     mean = w @ Y if centre else np.zeros(X.shape[1])
     mean = np.where(Y.min(axis=0) == Y.max(axis=0), Y[0] * centre, mean)
     return mean * top, np.sqrt(w @ np.square(Y - mean)) * top
+
+
+def unit_of(s: Vector) -> float:
+    """The power of two next to the mean weight where that is far from 1, else 1: solvers stop in standard errors."""
+    power = round(float(np.log2(s.mean())))
+    return 2.0**power if abs(power) > NEAR_ONE else 1.0
 
 
 class LinearObjective:
@@ -101,6 +108,11 @@ class LinearObjective:
             self.X[::factor], self.y[::factor], self.s[::factor] * factor, self.loss,
             alpha=self.alpha, fit_intercept=self.fit_intercept, columns=self.columns,
         )  # fmt: skip
+
+    def in_units_of(self, unit: float) -> LinearObjective:
+        """This objective over `unit`: the same minimiser, of weights that lie near 1."""
+        return LinearObjective(self.X, self.y, self.s / unit, self.loss, alpha=self.alpha / unit,
+                               fit_intercept=self.fit_intercept, columns=self.columns)  # fmt: skip
 
     def pack(self, W: Matrix, b: Vector) -> Vector:
         """Slopes (q, d) and intercepts (q,) in the units of X → flat unknowns."""
