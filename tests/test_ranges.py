@@ -15,7 +15,9 @@ from ml_core.cluster.k_means import KMeans
 from ml_core.decomposition.principal_component_analysis import PrincipalComponentAnalysis
 from ml_core.discriminant.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
 from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.kernels.kernel_matrix_check import kernel_matrix_check
 from ml_core.linear.logistic_regression import LogisticRegression
+from ml_core.metrics.roc_curve import roc_curve
 from ml_core.mixture.gaussian_mixture import GaussianMixture
 from ml_core.validation import SQUARABLE, check_matrix
 
@@ -157,3 +159,42 @@ def test_a_report_of_any_unit_is_json(unit: float) -> None:
     for alpha in (0.0, 1.0):
         A = X * [unit, 1, 1]
         json.dumps(LogisticRegression(alpha=alpha).fit(A, y).diagnostics(A, y).to_json(), allow_nan=False)
+
+
+def test_scores_of_any_size_are_ranked() -> None:
+    out = roc_curve(y=[1, 0, 1, 0], scores=np.array([1.7e308, -1.7e308, 5e-324, 0.0]))
+    assert out.value.auc == 1.0
+    assert out.value.thresholds.tolist()[1:] == [1.7e308, 5e-324, 0.0, -1.7e308]
+
+
+def test_weights_of_a_curve_have_a_range() -> None:
+    y, scores = [1, 0, 1, 0], np.array([1.0, 2, 3, 4])
+    plain = roc_curve(y=y, scores=scores, sample_weight=np.array([1.0, 2, 3, 4])).value.auc
+    for factor in (2.0**-290, 2.0**290):
+        out = roc_curve(y=y, scores=scores, sample_weight=factor * np.array([1.0, 2, 3, 4]))
+        assert out.value.auc == plain
+        assert out.certificates[0].holds
+    for weight in (1e-300, 1e300):
+        with pytest.raises(InvalidParameter, match="must lie between"):
+            roc_curve(y=y, scores=scores, sample_weight=np.full(4, weight))
+
+
+def test_kernel_matrices_too_large_to_check_are_refused() -> None:
+    for K in (np.full((3, 3), 1.7e308), np.array([[1.0, 1.7e308], [-1.7e308, 1.0]])):
+        with pytest.raises(InvalidData, match="multiply it by a constant"):
+            kernel_matrix_check(matrix=K)
+    assert kernel_matrix_check(matrix=SQUARES * np.eye(2), normalise=True).value.kernel_matrix
+    assert kernel_matrix_check(matrix=1e-300 * np.eye(2), normalise=True).value.kernel_matrix
+
+
+@pytest.mark.parametrize("model", [QuadraticDiscriminantAnalysis(), LogisticRegression(alpha=1.0)], ids=names)
+@pytest.mark.parametrize(("low", "high"), [
+    (False, True), (-(2**63), 2**63 - 1), (1, 2**70), (-1e20, 1e20), ("", "ä"), (True, 2),
+    (np.uint64(0), np.uint64(2**64 - 1)),
+])  # fmt: skip
+def test_labels_come_back_as_they_were_given(model: Any, low: Any, high: Any) -> None:
+    y = np.array([low, high] * 30) if type(low) is type(high) else np.array([low, high] * 30, dtype=object)
+    fitted = clone(model).fit(X, y)
+    assert fitted.classes_.tolist() == [low, high]
+    assert set(fitted.predict(X).tolist()) <= {low, high}
+    json.dumps(fitted.diagnostics(X, y).to_json(), allow_nan=False)

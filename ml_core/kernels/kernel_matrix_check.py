@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.base import Cost
+from ml_core.base import SQUARES, Cost
 from ml_core.certificates import Certificate, Notice
 from ml_core.errors import InvalidData, OverBudget
 from ml_core.kernels.base import Kernel, KernelSpec, kernel_of
@@ -80,6 +80,8 @@ def _given(matrix: Matrix | None, kernel: Kernel | None, points: Matrix | None) 
     K = matrix if kernel is None or points is None else kernel.resolved(points)(points)
     if K is None or len(K) == 0 or K.shape[0] != K.shape[1]:
         raise InvalidData(f"a kernel matrix is square and not empty, got shape {None if K is None else K.shape}")
+    if not np.abs(K).max() <= SQUARES:
+        raise InvalidData(f"entries of a kernel matrix up to {SQUARES:g} can be checked; multiply it by a constant")
     return np.asarray(K)
 
 

@@ -19,6 +19,7 @@ from ml_core.losses.base import TwiceSmooth
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.softmax import Softmax
 from ml_core.naming import listed
+from ml_core.numerics.column_moments import REACH as LARGEST
 from ml_core.numerics.stable import expit, log_expit, log_softmax, softmax
 from ml_core.params import Alpha, Label, MaxIter, Seed, Tol
 from ml_core.registry import algorithm
@@ -59,6 +60,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
 
     complexity = "O(n d² K²) per Hessian, O(n d K) per gradient"
     tags = ("parametric", "discriminative", "linear", "probabilistic")
+    largest = LARGEST
     example_params = {"alpha": 1.0}  # noqa: RUF012 - annotated ClassVar in the base
 
     coef_: Annotated[Matrix, "(1, d) or (K, d) slopes, log-odds per feature unit"]

@@ -14,6 +14,7 @@ from ml_core.certificates import Certificate, Notice
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.params import Label, RealVector
 from ml_core.registry import Answer, function
+from ml_core.validation import WEIGHTS
 
 EPS = float(np.finfo(float).eps)
 Thresholds = Annotated[
@@ -94,6 +95,9 @@ def _checked(y: list[Any], scores: Vector, positive: Any, weight: Vector | None)
     if len(s) != len(y) or (s < 0).any() or not s.any():
         raise InvalidParameter("sample_weight needs one non-negative number a row, not all 0",
                                [Issue("/sample_weight", "weights", f"expected {len(y)} weights ≥ 0")])  # fmt: skip
+    if s.max() > WEIGHTS[1] or s[s > 0].min() < WEIGHTS[0]:
+        raise InvalidParameter(f"positive sample_weight must lie between {WEIGHTS[0]:g} and {WEIGHTS[1]:g}",
+                               [Issue("/sample_weight", "range", "multiply all weights by a constant")])  # fmt: skip
     kinds = set(y)
     try:
         top = max(kinds) if positive is None else positive
@@ -109,7 +113,7 @@ def _counts(hit: np.ndarray, scores: Vector, s: Vector) -> tuple[Vector, Vector,
     """Cumulated weight of true and false positives after each distinct score, descending, with 0 in front."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
-    last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
+    last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
     tp = np.cumsum(np.where(hit, s, 0.0)[order])[last]
     fp = np.cumsum(np.where(hit, 0.0, s)[order])[last]
     return np.append(0.0, tp), np.append(0.0, fp), np.append(np.inf, ranked[last])
