@@ -192,7 +192,7 @@ class Regressor(Estimator):
 
     def _targets(self, y: Any, X: Matrix, keep: np.ndarray, fresh: bool) -> Vector | Matrix:
         owner, several = type(self).__name__, self.multi_output
-        return validation.check_targets(y, len(X), owner, several=several, top=self.largest)[keep]
+        return validation.check_targets(y, len(X), owner, several=several, top=SQUARES)[keep]
 
     def predict(self, X: Any) -> Vector | Matrix:
         """(n,) predicted values, or (n, q) for several outputs."""

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.base import SQUARES, Cost, Regressor
+from ml_core.base import Cost, Regressor
 from ml_core.capabilities import HasPosterior, MultiOutput, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.distributions.student import StudentT
@@ -57,7 +57,6 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
     """
 
     complexity = "O(n d²)"
-    largest = SQUARES
     tags = ("parametric", "discriminative", "linear", "closed_form")
 
     coef_: Annotated[Vector, "(d,) or (q, d) slopes, target units per feature unit"]
