@@ -82,7 +82,7 @@ def diagnose(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector) -> Diagnostic
         "rows": len(X), "observations": m.n_, "rank": m.rank_, "columns": X.shape[1] + int(m.fit_intercept),
         "degrees_of_freedom": m.df_, "condition_number": float(sizes[0] / sizes[-1]) if sizes[-1] > 0 else None,
         "largest_singular_value": float(sizes[0]), "smallest_singular_value": float(sizes[-1]),
-        "gradient_step_bound": 2.0 * len(X) / float(sizes[0]) ** 2 if sizes[0] > 0 else None,
+        "gradient_step_bound": 2.0 * len(X) / float(sizes[0]) / float(sizes[0]) if sizes[0] > 0 else None,
         "largest_leverage": float(e.h.max()), **(outputs[0] if len(outputs) == 1 else {}),
     })  # fmt: skip
     out.certificates = _certificates(m, X, Y, s, e)

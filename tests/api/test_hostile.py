@@ -81,7 +81,6 @@ def test_numbers_that_have_no_squares_are_refused_by_column(client):
     text = "big,y\n" + "\n".join(f"{i}e300,{i}" for i in range(1, 9))
     dataset = client.post("/v1/datasets", content=text.encode()).json()["id"]
     for estimator, target in (
-        (LINEAR, "y"),
         (spec("bayesian_linear_regression"), "y"),
         (spec("k_means", n_clusters=2), None),
     ):
