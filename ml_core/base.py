@@ -24,6 +24,7 @@ from ml_core import naming, params, validation
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.certificates import Diagnostics, Notice
 from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.numerics.column_moments import explained_share
 from ml_core.validation import check_query
 
 Task = Literal[
@@ -203,10 +204,7 @@ class Regressor(Estimator):
         f = self.predict(X)
         t = validation.check_targets(y, len(f), type(self).__name__, several=self.multi_output)
         s = validation.check_weights(sample_weight, len(f))
-        rss = np.average((t - f) ** 2, axis=0, weights=s)
-        tss = np.average((t - np.average(t, axis=0, weights=s)) ** 2, axis=0, weights=s)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return float(np.mean(np.where(tss > 0, 1 - rss / tss, np.nan)))
+        return float(np.mean(explained_share(t, np.asarray(f), s)))
 
 
 class Classifier(Estimator):

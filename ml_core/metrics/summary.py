@@ -8,6 +8,8 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import Estimator
+from ml_core.certificates import finite
+from ml_core.numerics.column_moments import explained_share
 
 
 def metrics(model: Estimator, X: Matrix, y: Any, s: Vector | None = None) -> dict[str, float | int | None]:
@@ -20,13 +22,15 @@ def metrics(model: Estimator, X: Matrix, y: Any, s: Vector | None = None) -> dic
 
 def _regression(model: Any, X: Matrix, y: Any, s: Vector) -> dict[str, float | None]:
     t = np.asarray(y, dtype=np.float64)
-    r = t - model.predict(X)
-    mse = float(np.mean(np.average(r**2, axis=0, weights=s)))
-    tss = np.average((t - np.average(t, axis=0, weights=s)) ** 2, axis=0, weights=s)
-    constant = bool(np.any(tss == 0))
-    r2 = None if constant else float(np.mean(1 - np.average(r**2, axis=0, weights=s) / tss))
-    mae = float(np.mean(np.average(np.abs(r), axis=0, weights=s)))
-    return {"r2": r2, "root_mean_squared_error": mse**0.5, "mean_absolute_error": mae, "mean_squared_error": mse}
+    f = np.asarray(model.predict(X))
+    r = np.abs(t - f)
+    unit = float(r.max()) or 1.0
+    rms = unit * float(np.mean(np.average((r / unit) ** 2, axis=0, weights=s))) ** 0.5
+    return {
+        "r2": finite(float(np.mean(explained_share(t, f, s)))), "root_mean_squared_error": rms,
+        "mean_absolute_error": float(np.mean(np.average(r, axis=0, weights=s))),
+        "mean_squared_error": finite(rms * rms),
+    }  # fmt: skip
 
 
 def _classification(model: Any, X: Matrix, y: Any, s: Vector) -> dict[str, float | int | None]:

@@ -12,6 +12,16 @@ REACH = 1e300
 """Magnitude up to which differences of cells, and the sums used here, are finite."""
 
 
+def explained_share(t: Vector | Matrix, f: Vector | Matrix, s: Vector) -> np.ndarray:
+    """R² = 1 - Σ s(t - f)² / Σ s(t - mean)² per output, () or (q,): NaN where t is constant over the weighted rows."""
+    kept = s > 0
+    T, F, p = t[kept].reshape(int(kept.sum()), -1), f[kept].reshape(int(kept.sum()), -1), s[kept] / s.sum()
+    _, sd, constant = column_moments(T, p)
+    with np.errstate(over="ignore"):
+        share = 1.0 - p @ ((T - F) / sd) ** 2
+    return np.where(constant, np.nan, share)
+
+
 def degrees(s: Vector, ddof: int) -> float:
     """Σ s - ddof, the divisor of a variance; InvalidData where the weights, read as counts, leave nothing."""
     total = float(s.sum())
