@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -23,6 +22,7 @@ from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.settings import Settings
 from service.usecases import tabular
 from service.usecases.preparation import Prepared, prepare, rows_of, subset
+from service.usecases.submission import once
 
 FLOPS_PER_SECOND = 2e9
 CHECKED_CELLS = 5_000_000
@@ -86,13 +86,11 @@ class Training:
         """Store the model's record and queue its fit under `model_id`; a repetition finds the job it already has."""
         full, estimate = self.complete(request)
         name = full.get("name") or model_id
-        self.models.add(model_id, name, full)
-        known = self.models.get(model_id)["job"]
-        if known:
-            return self.ledger.get(known)
-        return self.ledger.put(NewJob(
+        job = once(self.ledger, NewJob(
             "fit", model_id, full, estimate["queue"], self._limits(full), full.get("priority", 0),
             (full["dataset"],)))  # fmt: skip
+        self.models.add(model_id, name, full)
+        return job
 
     def run(self, job: Job, report: Report) -> Json:
         """Fit, certify, score and store; what is returned becomes the model's result."""
@@ -101,10 +99,12 @@ class Training:
         data = prepare(self.datasets, request, estimator)
         started = time.perf_counter()
         names = data.encoder.names
-        with progress.listen(_sink(report)), use_threads(report.cores), naming.use(names), placed("/estimator"):
+        stages = Stages(report, 1 + _refits(request.get("validation")))
+        with progress.listen(stages.tell), use_threads(report.cores), naming.use(names), placed("/estimator"):
             _fit(estimator, data)
+            stages.next()
             fitted = time.perf_counter() - started
-            validation = self._validate(request, data)
+            validation = self._validate(request, data, stages)
         arguments = _arguments(estimator, data)
         with naming.use(names):
             diagnostics = estimator.diagnostics(*arguments)
@@ -124,12 +124,15 @@ class Training:
             "fit_seconds": fitted,
         }  # fmt: skip
 
-    def _validate(self, request: Json, data: Prepared) -> Json | None:
+    def _validate(self, request: Json, data: Prepared, stages: Stages) -> Json | None:
         """Scores on rows that a fresh fit of the same spec has not seen, averaged over folds with their spread."""
         splits = _splits(request, data, build_estimator(request).task)
         if not splits:
             return None
-        scores = [_score(request, data, train, test) for train, test in splits]
+        scores = []
+        for train, test in splits:
+            scores.append(_score(request, data, train, test))
+            stages.next()
         names = [k for k in scores[0] if k != "rows"]
         mean = {k: _mean([s.get(k) for s in scores]) for k in names}
         return {"rows": sum(s["rows"] for s in scores), **mean, "folds": scores}
@@ -177,14 +180,27 @@ def _fit(estimator: Any, data: Prepared) -> None:
     estimator.fit(*_arguments(estimator, data))
 
 
-def _sink(report: Report) -> Callable[[progress.Tick], None]:
-    def send(t: progress.Tick) -> None:
-        fraction = min(1.0, t.step / t.total) if t.total else None
-        report.progress({"fraction": fraction, "step": t.step, "total": t.total, "unit": t.unit,
-                         "message": f"{t.step}{f' of {t.total}' if t.total else ''} {t.unit}",
-                         "metrics": t.metrics})  # fmt: skip
+class Stages:
+    """Progress over the fits of one job, the model's and those of its validation: it never goes back."""
 
-    return send
+    def __init__(self, report: Report, fits: int) -> None:
+        self.report = report
+        self.fits = fits
+        self.done = 0
+        self.reached = 0.0
+
+    def next(self) -> None:
+        """One fit more is finished."""
+        self.done += 1
+
+    def tell(self, t: progress.Tick) -> None:
+        """Report a tick of the fit that is under way."""
+        within = min(1.0, t.step / t.total) if t.total else 0.0
+        self.reached = max(self.reached, min(1.0, (self.done + within) / self.fits))
+        fit = f"fit {min(self.done + 1, self.fits)} of {self.fits}, " if self.fits > 1 else ""
+        self.report.progress({"fraction": self.reached, "step": t.step, "total": t.total, "unit": t.unit,
+                              "message": f"{fit}{t.step}{f' of {t.total}' if t.total else ''} {t.unit}",
+                              "metrics": t.metrics})  # fmt: skip
 
 
 def _parts(chosen: tabular.Selection) -> Json:

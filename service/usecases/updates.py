@@ -15,6 +15,7 @@ from service.errors import Invalid, Issue, Unsupported
 from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.usecases import tabular
 from service.usecases.inference import Inference
+from service.usecases.submission import once
 
 
 class Updates:
@@ -32,14 +33,12 @@ class Updates:
         model, estimator = self.inference.capable(key, "update", "update")
         self._batch(model, estimator, dataset_id)
         record = model.record["record"] | {"updates": model.id, "rows_of": dataset_id}
-        self.models.add(model_id, model.record["name"], record)
-        known = self.models.get(model_id)["job"]
-        if known:
-            return self.ledger.get(known)
         before = self.ledger.get(model.record["job"]).limits
         limits = Limits(before.wall_seconds, before.memory_bytes, before.cores)
         spec = {"model": model.id, "dataset": dataset_id}
-        return self.ledger.put(NewJob("update", model_id, spec, "instant", limits, 0, (dataset_id, model.id)))
+        job = once(self.ledger, NewJob("update", model_id, spec, "instant", limits, 0, (dataset_id, model.id)))
+        self.models.add(model_id, model.record["name"], record)
+        return job
 
     def _batch(self, model: Any, estimator: Any, dataset_id: str) -> tuple[np.ndarray, np.ndarray | None]:
         """Encoded rows and their targets."""

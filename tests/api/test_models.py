@@ -14,6 +14,9 @@ import pytest
 
 from ml_core.bundle import load_bundle
 from ml_core.preprocessing.records import encode
+from ml_core.progress import Tick
+from service.ports import Report
+from service.usecases.training import Stages
 
 MEASURES = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 DROP = {"encoding": {"missing": "drop_rows"}}
@@ -246,3 +249,29 @@ def test_dataset_pages_and_exports(client, penguins):
     assert form.json()["columns"][0]["mean"] == 2.0
     assert client.post("/v1/datasets", files={"other": b"a"}).status_code == 422
     assert client.post("/v1/datasets", content=b"").status_code == 422
+
+
+def test_a_full_queue_answers_429_and_leaves_nothing(services, runner, penguins, client, monkeypatch):
+    runner.paused.set()
+    monkeypatch.setattr(services.ledger, "_settings", services.settings.model_copy(update={"max_queued": 1}))
+    body = {"estimator": spec("standard_scaler"), "dataset": penguins, "features": ["year"]}
+    wait = {"Prefer": "respond-async"}
+    assert client.post("/v1/models", json=body, headers=wait).status_code == 202
+    answer = client.post("/v1/models", json=body, headers=wait)
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) >= 1
+    assert len(client.get("/v1/models").json()["items"]) == 1
+
+
+def test_progress_of_a_fit_and_its_validation_never_goes_back():
+    told = []
+    stages = Stages(Report(progress=told.append, cores=1), fits=3)
+    for _ in range(3):
+        for step in (1, 5, 2, 10):
+            stages.tell(Tick(step, 10))
+        stages.next()
+    fractions = [p["fraction"] for p in told]
+    assert fractions == sorted(fractions)
+    assert fractions[3] == pytest.approx(1 / 3)
+    assert fractions[-1] == 1.0
+    assert told[4]["message"] == "fit 2 of 3, 1 of 10 iterations"
