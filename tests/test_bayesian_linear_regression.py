@@ -293,3 +293,16 @@ def test_spec_and_bundle_round_trip():
     again.update(X, y)
     m.update(X, y)
     np.testing.assert_array_equal(again.coef_, m.coef_)
+
+
+def test_a_column_of_zeros_keeps_its_prior_and_the_certificate_holds():
+    r = np.random.default_rng(0)
+    X = np.column_stack([r.normal(size=(50, 2)), np.zeros(50)])
+    m = BayesianLinearRegression(alpha=4.0, noise_variance=1.0).fit(X, X[:, 0] + r.normal(size=50))
+    assert all(c.holds for c in m.diagnostics(X, X[:, 0] + 0.0).certificates) is False
+    fresh = r.normal(size=50) + X[:, 0]
+    again = BayesianLinearRegression(alpha=4.0, noise_variance=1.0).fit(X, fresh)
+    assert all(c.holds for c in again.diagnostics(X, fresh).certificates)
+    np.testing.assert_allclose(again.coef_[2], 0, atol=1e-12)
+    block = next(iter(again.parameter_posterior().values()))
+    np.testing.assert_allclose(block.sd.ravel()[-1], 0.5, rtol=1e-9)

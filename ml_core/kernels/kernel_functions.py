@@ -100,7 +100,7 @@ def gaussian_kernel(
 ) -> Answer[KernelMatrix]:
     """exp(-‖x - z‖² / (2 length_scale²)).
 
-    Stationary, a function of the distance; larger length scales are smoother. Distances are of centred points. O(n m d).
+    Stationary, a function of the distance; larger length scales are smoother. Points are centred. O(n m d).
 
     References
     ----------

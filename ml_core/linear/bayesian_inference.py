@@ -77,6 +77,7 @@ def _stationary(m: BayesianLinearRegression, X: Matrix, r: Vector, s: Vector) ->
     scale = np.abs(post.mean - u) + np.abs(L) @ (np.abs(L.T) @ size) / post.noise
     if prior.flat:
         off[0], scale[0] = g[0], size[0]
+    scale = np.maximum(scale, np.sqrt((post.root**2).sum(axis=1)))  # an error far below the posterior's width is none
     value = float(np.max(np.abs(off) / np.where(scale > 0, scale, 1.0)))
     return Certificate("posterior_mean_equation", value, 1e-9,
                        "the mean solves m - m₀ = S₀Φᵀ(y - Φm)/σ², relative to the size of the terms")  # fmt: skip

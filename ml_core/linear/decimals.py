@@ -40,7 +40,7 @@ def _search(A: Matrix) -> tuple[Matrix, Matrix]:
 def _remainder(x: Matrix, ten: float, m: Matrix) -> Matrix:
     """m - x·ten without rounding: the product is split into its rounded value and its error."""
     product = x * ten
-    a, b = _halves(x), _halves(np.float64(ten))
+    a, b = _halves(x), _halves(np.asarray(ten))
     error = ((a[0] * b[0] - product) + a[0] * b[1] + a[1] * b[0]) + a[1] * b[1]
     return (m - product) - error
 

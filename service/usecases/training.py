@@ -50,6 +50,9 @@ class Training:
         request = request | {"dataset": self.datasets.resolve(request["dataset"])}
         record = self.datasets.get(request["dataset"])
         chosen = tabular.select(record, request, supervised=estimator.supervised)
+        if chosen.target is None and _refits(request.get("validation")):
+            raise Invalid("held-out scores compare predictions with a target, and this algorithm has none",
+                          issues=(Issue("/validation/method", "no_target", "leave validation out"),))  # fmt: skip
         full = request | {"estimator": spec_of(estimator), **_parts(chosen)}
         with placed("/estimator"):
             estimate = self._estimate(estimator, record, chosen, full)
