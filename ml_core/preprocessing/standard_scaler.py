@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -63,8 +64,10 @@ class StandardScaler(Weighted, Inverts, Transformer):
         self.scale_ = sd if self.with_std else np.ones_like(sd)
 
     def _transform(self, X: Matrix) -> Matrix:
-        with np.errstate(over="ignore"):
-            return self._representable((X - self.mean_) / self.scale_, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = X - self.mean_
+            Z /= self.scale_
+            return Z if math.isfinite(Z.sum()) else self._representable(Z, X)
 
     def _representable(self, Z: Matrix, X: Matrix) -> Matrix:
         """Z, or InvalidData where a cell of X is too far from the fitted rows for a float."""
@@ -76,8 +79,10 @@ class StandardScaler(Weighted, Inverts, Transformer):
         return Z
 
     def _inverse_transform(self, X: Matrix) -> Matrix:
-        with np.errstate(over="ignore"):
-            return self._representable(X * self.scale_ + self.mean_, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            A = X * self.scale_
+            A += self.mean_
+            return A if math.isfinite(A.sum()) else self._representable(A, X)
 
     def _names(self, inputs: list[str]) -> list[str]:
         return inputs
