@@ -7,6 +7,8 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData
 
+BLOCK = 1024
+"""Rows that stay in the cache between the operations on them."""
 LEAST = float(np.finfo(float).smallest_subnormal)
 REACH = 1e300
 """Magnitude up to which differences of cells, and the sums used here, are finite."""
@@ -39,14 +41,16 @@ def column_moments(X: Matrix, s: Vector, ddof: int = 0) -> tuple[Vector, Vector,
     low, high, total = X.min(axis=0), X.max(axis=0), float(s.sum())
     constant = low == high
     middle = np.where(constant, low, 0.5 * low + 0.5 * high)
-    D = X - middle
-    unit = np.where(constant, 1.0, np.abs(D).max(axis=0))
-    D /= unit
-    p = s / total
-    shift = p @ D
-    D -= shift
-    rest = p @ D
+    unit = np.where(constant, 1.0, np.maximum(high - middle, middle - low))
+    p, blocks = s / total, [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
+    shift, rest, square = np.zeros((3, X.shape[1]))
+    for b in blocks:
+        shift += p[b] @ ((X[b] - middle) / unit)
+    for b in blocks:
+        D = (X[b] - middle) / unit - shift
+        rest += p[b] @ D
+        square += p[b] @ (D * D)
     factor = total / (total - ddof) if total > ddof else 1.0
-    var = factor * np.maximum(p @ (D * D) - rest * rest, 0.0)
+    var = factor * np.maximum(square - rest * rest, 0.0)
     sd = np.maximum(np.sqrt(var) * unit, LEAST)
     return middle + (shift + rest) * unit, np.where(constant, 1.0, sd), constant
