@@ -137,17 +137,17 @@ def _ok(response: httpx.Response) -> Any:
 
 def _follow(client: httpx.Client, job: str) -> None:
     """Draw the progress from the job's event stream: one line redrawn on a terminal, one line per quarter elsewhere."""
-    furthest, drawn = 0.0, ""
+    drawn = ""
     with client.stream("GET", f"/v1/jobs/{job}/events", timeout=None) as stream:
         for line in stream.iter_lines():
             if not line.startswith("data: "):
                 continue
             state = json.loads(line.removeprefix("data: "))
-            furthest = max(furthest, _share(state))
-            bar = _bar(state, furthest)
+            share = _share(state)
+            bar = _bar(state, share)
             if sys.stdout.isatty():
                 print(f"\r{bar}\x1b[K", end="", flush=True)
-            elif (mark := f"{state['state']} {int(4 * furthest)}") != drawn:
+            elif (mark := f"{state['state']} {int(4 * share)}") != drawn:
                 drawn = mark
                 print(bar, flush=True)
     if sys.stdout.isatty():
@@ -158,12 +158,11 @@ def _share(job: dict[str, Any]) -> float:
     return 1.0 if job["state"] == "succeeded" else (job["progress"] or {}).get("fraction") or 0.0
 
 
-def _bar(job: dict[str, Any], furthest: float) -> str:
-    """The bar stays where it was while the folds are fitted, each of which counts its trees anew."""
-    said = "fitting the folds" if _share(job) < furthest else (job["progress"] or {}).get("message") or ""
-    filled = int(WIDTH * furthest)
+def _bar(job: dict[str, Any], share: float) -> str:
+    said = (job["progress"] or {}).get("message") or ""
+    filled = int(WIDTH * share)
     bar = "#" * filled + "." * (WIDTH - filled)
-    return f"[{bar}] {furthest:4.0%}  {job['state']}{f', {said}' if said else ''}"
+    return f"[{bar}] {share:4.0%}  {job['state']}{f', {said}' if said else ''}"
 
 
 def _show(client: httpx.Client, model: dict[str, Any]) -> None:

@@ -26,7 +26,8 @@ class Encoding(Strict):
     )
     categorical: Literal["one_hot", "ordinal", "error"] = Field("one_hot", description="Category and text columns.")
     unknown_level: Literal["error", "ignore"] = Field(
-        "error", description="A level at prediction never seen in training."
+        "error",
+        description="A level never seen in training; ignored, it has no indicator (of two levels it is the first).",
     )
     scale: Literal["none", "standard", "min_max"] = Field("none", description="Scale of the encoded columns.")
 
@@ -49,8 +50,8 @@ class RowChoice(Strict):
 class JobLimits(Strict):
     """What the fit may use."""
 
-    wall_seconds: float | None = Field(None, gt=0, description="Wall-clock limit, seconds.")
-    memory_bytes: int | None = Field(None, gt=0, description="Memory limit, bytes.")
+    wall_seconds: float | None = Field(None, gt=0, le=1e9, description="Wall-clock limit, seconds.")
+    memory_bytes: int | None = Field(None, gt=0, le=2**53, description="Memory limit, bytes.")
     cores: int | None = Field(None, ge=1, description="Cores; the result does not depend on it.")
 
 

@@ -33,7 +33,7 @@ def test_the_tour_shows_predictions_certificates_and_the_way_on(tmp_path: Path) 
     assert out.stderr == ""
     assert "\r" not in out.stdout
     assert "\x1b" not in out.stdout
-    assert re.search(r"^\[#{40}\] 100%  succeeded, 300 of 300 trees$", out.stdout, re.M)
+    assert re.search(r"^\[#{40}\] 100%  succeeded, fit 6 of 6, 300 of 300 trees$", out.stdout, re.M)
     head, *rows = re.search(r"^  prediction.*\n(?:  \w+ .*\n){3}", out.stdout, re.M).group().splitlines()  # type: ignore[union-attr]
     assert head.split() == ["prediction", "P(Adelie)", "P(Chinstrap)", "P(Gentoo)"]
     for row in rows:
