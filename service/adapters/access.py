@@ -77,16 +77,22 @@ class Idempotency:
         """Reserve or find: (resource id, stored answer or None). Invalid for another body, Conflict while under way."""
         digest = _digest(body)
         fresh = {"key": key, "digest": digest, "resource": new_id(prefix), "answer": None, "created": Now()}
-        try:
-            with self.db.write() as c:
-                c.execute(insert(answers).values(fresh))
-            return str(fresh["resource"]), None
-        except IntegrityError:
-            return self._repeat(key, digest)
+        while True:
+            try:
+                with self.db.write() as c:
+                    c.execute(insert(answers).values(fresh))
+                return str(fresh["resource"]), None
+            except IntegrityError:
+                found = self._repeat(key, digest)
+            if found is not None:  # else the first request was refused just now, and its key is free again
+                return found
 
-    def _repeat(self, key: str, digest: str) -> tuple[str, Json | None]:
+    def _repeat(self, key: str, digest: str) -> tuple[str, Json | None] | None:
         with self.db.write() as c:
-            row = c.execute(select(answers, (Now() - answers.c.created).label("age")).where(answers.c.key == key)).one()
+            aged = select(answers, (Now() - answers.c.created).label("age")).where(answers.c.key == key)
+            row = c.execute(aged).one_or_none()
+            if row is None:
+                return None
             if row.digest != digest:
                 raise Invalid(
                     "this Idempotency-Key was used with another body",

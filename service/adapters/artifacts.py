@@ -33,7 +33,11 @@ class AllowList(numpy_pickle.NumpyUnpickler):  # type: ignore[misc]
     def find_class(self, module: str, name: str) -> Any:
         """The class, or ArtifactRejected."""
         root = module.partition(".")[0]
-        if root == "ml_core" or (root == "numpy" and name in NUMPY) or (root == "joblib" and name in JOBLIB):
+        if root == "ml_core" and "." not in name:  # a dotted name, or a module's own imports, would lead out of ml_core
+            found = super().find_class(module, name)
+            if str(getattr(found, "__module__", "")).partition(".")[0] == "ml_core":
+                return found
+        if (root == "numpy" and name in NUMPY) or (root == "joblib" and name in JOBLIB):
             return super().find_class(module, name)
         if (module == "builtins" and name in BUILTINS) or (module, name) == ("collections", "OrderedDict"):
             return super().find_class(module, name)

@@ -28,9 +28,10 @@ class SqlDatasets:
         self.db = db
 
     def add(self, record: Json) -> None:
-        """Store a new record (has `id`) as revision 1."""
+        """Store a new record (has `id`) as revision 1. Idempotent by id."""
         with self.db.write() as c:
-            c.execute(insert(datasets).values(id=record["id"], revision=1, **_columns(record)))
+            if c.execute(select(datasets.c.id).where(datasets.c.id == record["id"])).first() is None:
+                c.execute(insert(datasets).values(id=record["id"], revision=1, **_columns(record)))
 
     def get(self, dataset_id: str) -> Json:
         """The record with `revision`; NotFound."""

@@ -15,7 +15,7 @@ from typing import BinaryIO
 from service.disk import full_disk, install, sync
 from service.errors import NotFound
 
-KEY = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*$")
+KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*")
 SCRATCH = ".scratch"
 SWEEP_SECONDS = 24 * 3600.0
 
@@ -45,7 +45,7 @@ class LocalObjects:
                 continue
 
     def _file(self, key: str) -> Path:
-        if not KEY.match(key):
+        if not KEY.fullmatch(key):
             raise ValueError(f"{key!r} is no object key")
         return self.root / key
 

@@ -26,6 +26,7 @@ from service.api.routes import algorithms, datasets, jobs, models, operations, p
 from service.api.schemas import estimator_schemas
 from service.container import Services
 from service.errors import ServiceError, UnknownMediaType
+from service.intake.findings import pointer
 from service.ports import Json
 from service.runner.embedded import Embedded
 
@@ -73,11 +74,11 @@ def _handle_errors(app: FastAPI) -> None:
         if isinstance(error, UnknownMediaType):
             response.headers["Accept-Post"] = "application/json"
         if response.status_code >= 500:
-            log.error("%s: %s", type(error).__name__, error, exc_info=error)
+            log.error("%s: %s request_id=%s", type(error).__name__, error, _rid(request), exc_info=error)
         return response
 
     async def unknown(request: Request, error: Exception) -> Response:
-        log.error("unhandled error", exc_info=error, extra={"request_id": request.scope["state"].get("request_id")})
+        log.error("unhandled error request_id=%s", _rid(request), exc_info=error)
         return response_of(error, request.url.path)
 
     async def validation(request: Request, error: Exception) -> Response:
@@ -105,12 +106,16 @@ def _handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, unknown)
 
 
+def _rid(request: Request) -> Any:
+    return request.scope.get("state", {}).get("request_id")
+
+
 def _field(error: Any) -> Json:
     """One entry of pydantic's list as the contract writes it."""
     where, *path = error["loc"] or ("body",)
     prefix = "" if where == "body" else f"/{where}"
     given = "" if error["type"] == "missing" else f" (got {error.get('input')!r:.80})"
-    return {"pointer": prefix + "".join(f"/{p}" for p in path), "code": error["type"], "detail": error["msg"] + given}
+    return {"pointer": prefix + pointer(*path), "code": error["type"], "detail": error["msg"] + given}
 
 
 def _openapi(app: FastAPI) -> Json:

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zlib
 from collections.abc import Callable
 from typing import Any
 
 import zstandard
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from service.errors import Malformed, TooLarge, UnknownMediaType
 
 JSON_TYPES = ("application/json",)
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+LARGE = 1 << 18
 
 
 def strict_json(body: bytes) -> Any:
     """The value of a JSON text; Malformed says where and why."""
     try:
-        return json.loads(
-            body, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite, parse_int=_integer
+        value = json.loads(
+            body.decode(), object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite, parse_int=_integer
         )
+        if SURROGATE.search(body):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
     except json.JSONDecodeError as e:
         raise Malformed(f"not JSON: {e.msg} at line {e.lineno}, column {e.colno}") from e
     except UnicodeDecodeError as e:
         raise Malformed(f"the body is not UTF-8: {e.reason} at byte {e.start}") from e
+    except UnicodeEncodeError as e:
+        raise Malformed("a text holds half of a surrogate pair, which is no character") from e
     except RecursionError as e:
         raise Malformed("the JSON is nested too deeply") from e
 
@@ -79,6 +88,11 @@ def decode(body: bytes, encoding: str, limit: int) -> bytes:
     return plain
 
 
+async def _aside(size: int, work: Callable[..., Any], *args: Any) -> Any:
+    """The work's result; for large bodies it is done in a thread, so that other requests are not kept waiting."""
+    return await run_in_threadpool(work, *args) if size > LARGE else work(*args)
+
+
 class StrictRequest(Request):
     """A request whose JSON is read strictly."""
 
@@ -91,12 +105,14 @@ class StrictRequest(Request):
                 raw += chunk
                 if len(raw) > limit:
                     raise TooLarge(f"the body has more than {limit} bytes")
-            self._decoded = decode(bytes(raw), self.headers.get("content-encoding", "").lower(), limit)
+            encoding = self.headers.get("content-encoding", "").lower()
+            self._decoded = await _aside(len(raw), decode, bytes(raw), encoding, limit)
         return self._decoded
 
     async def json(self) -> Any:
         """The body as JSON."""
-        return strict_json(await self.body())
+        body = await self.body()
+        return await _aside(len(body), strict_json, body)
 
 
 class StrictRoute(APIRoute):

@@ -12,11 +12,12 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.container import Services
-from service.errors import Invalid, Issue, NotAcceptable
+from service.errors import Invalid, Issue, NotAcceptable, Stale
 from service.ids import new_id
 from service.ports import Json
 
 MAX_WAIT = 60.0
+TAG = re.compile(r'(?:W/)?"[^"]*"')
 
 
 def services(request: Request) -> Services:
@@ -75,15 +76,15 @@ async def once(
     return response
 
 
-def wait_seconds(prefer: str | None, default: float) -> tuple[float, bool]:
-    """Seconds to hold the answer, and whether the caller asked for it (RFC 7240)."""
+def wait_seconds(prefer: str | None) -> tuple[float | None, bool]:
+    """Seconds to hold the answer (None: the route decides), and whether the caller named them (RFC 7240)."""
     if prefer is None:
-        return default, False
+        return None, False
     if re.search(r"\brespond-async\b", prefer, re.IGNORECASE):
         return 0.0, False
     found = re.search(r'(?:^|[,;\s])wait\s*=\s*"?(\d+(?:\.\d+)?)"?\s*(?:[,;]|$)', prefer, re.IGNORECASE)
     if found is None:
-        return default, False
+        return None, False
     if float(found[1]) > MAX_WAIT:
         raise Invalid(
             f"wait is at most {MAX_WAIT:.0f} seconds",
@@ -92,12 +93,20 @@ def wait_seconds(prefer: str | None, default: float) -> tuple[float, bool]:
     return float(found[1]), True
 
 
-def revision_of(if_match: str | None) -> int | None:
-    """The revision in an If-Match header made by `etag`, or None for any; a foreign tag matches nothing."""
+def revision_of(if_match: str | None, tag: str, revision: int) -> int | None:
+    """The revision that a change is bound to by If-Match, None for any; Stale where `tag` is not in the header."""
     if if_match is None or if_match.strip() == "*":
         return None
-    found = re.fullmatch(r'"[^"]*-(\d+)"', if_match.strip())
-    return int(found[1]) if found else -1
+    if tag not in TAG.findall(if_match):
+        raise Stale(f"the resource is at {tag}, which If-Match does not name; read it again")
+    return revision
+
+
+def unchanged(if_none_match: str | None, tag: str) -> bool:
+    """Whether the caller already has what `tag` names; weak tags count (RFC 9110, 13.1.2)."""
+    if if_none_match is None:
+        return False
+    return if_none_match.strip() == "*" or tag in (t.removeprefix("W/") for t in TAG.findall(if_none_match))
 
 
 def choose(accept: str, offered: list[str]) -> str:
@@ -107,7 +116,7 @@ def choose(accept: str, offered: list[str]) -> str:
     wanted = []
     for part in accept.split(","):
         media, *params = [p.strip() for p in part.split(";")]
-        q = next((float(p[2:]) for p in params if re.fullmatch(r"q=[\d.]+", p)), 1.0)
+        q = next((float(p[2:]) for p in params if re.fullmatch(r"[qQ]=[01](\.\d*)?", p)), 1.0)
         wanted.append((q, media.lower()))
     for q, media in sorted(wanted, key=lambda w: -w[0]):
         for offer in offered:

@@ -63,5 +63,5 @@ def model_document(row: Json) -> Json:
 
 
 def model_etag(row: Json) -> str:
-    """Strong ETag of a model's document: it changes with its state and with every PATCH."""
-    return f'"{row["state"]}-{row["revision"]}"'
+    """Strong ETag of a model's document: it changes with its state, with every PATCH, and with what a name means."""
+    return f'"{row["id"]}-{row["state"]}-{row["revision"]}"'

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import response_of
-from service.errors import Unauthenticated
+from service.errors import ServiceError, Unauthenticated
 
 log = logging.getLogger("postfit.access")
 OPEN = ("/v1/health/", "/v2/health/", "/docs", "/assets/", "/openapi.json", "/problems")
@@ -118,8 +118,9 @@ class Envelope:
 
         try:
             self.gate.check(scope)
-        except Unauthenticated as e:
+        except ServiceError as e:
             await response_of(e, scope["path"])(scope, receive, tagged)
         else:
             await self.app(scope, receive, tagged)
-        self.access.record(scope, status, started, rid)
+        finally:
+            self.access.record(scope, status, started, rid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import tempfile
 
 import uvicorn
 
@@ -20,7 +21,9 @@ def serve(settings: Settings) -> int:
         signal.signal(number, _leave)  # uvicorn raises it again after shutting down: being asked is no failure
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    app = create_asgi(build(settings), Embedded(settings))
+    services = build(settings)
+    tempfile.tempdir = str(services.objects.scratch())  # parts of forms go to the data disk; /tmp may be memory
+    app = create_asgi(services, Embedded(settings))
     config = uvicorn.Config(app, host=settings.host, port=settings.port, access_log=False, log_level="warning",
                             timeout_graceful_shutdown=10, server_header=False)  # fmt: skip
     logging.getLogger("postfit").info("serving on http://%s:%d, documentation at /docs", settings.host, settings.port)

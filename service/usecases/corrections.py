@@ -98,7 +98,7 @@ def _check_columns(record: Json, wanted: Any) -> None:
 
 def _wrong(here: str, change: Json) -> list[Issue]:
     issues = []
-    if change.get("role") not in {None, *ROLES}:
+    if change.get("role") not in (None, *ROLES):
         issues.append(Issue(f"{here}/role", "unknown_role", f"A role is one of {', '.join(ROLES)}, or null."))
     if change.get("type", "text") not in TYPES:
         issues.append(Issue(f"{here}/type", "unknown_type", f"A type is one of {', '.join(TYPES)}."))

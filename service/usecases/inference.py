@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,13 @@ from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.records import encode
 from ml_core.preprocessing.table import TabularModel
 from ml_core.rng import generator
-from service.errors import Conflict, Invalid, Issue, NotFound, TooLarge, Unsupported
+from service.errors import Conflict, Invalid, Issue, TooLarge, Unsupported
 from service.ports import Json
 from service.usecases import tabular
 
 MAX_ROWS = 1_000_000
 MAX_JOINT = 2_000
+MAX_DRAWS = 10_000_000
 Batch = tuple[np.ndarray, list[str]]
 
 
@@ -155,6 +156,7 @@ class Inference:
             joint = estimator.joint_posterior(X)
             out["joint"] = joint.to_json(body.get("level", 0.9))[0]
         if body.get("samples"):
+            _bounded(body["samples"] * len(X))
             draws = joint.sample(body["samples"], generator(body.get("seed", 0)))
             out["samples"] = plain(draws[:, 0] if body.get("joint") else draws)
         return out
@@ -178,6 +180,8 @@ class Inference:
     def inverse_transform(self, key: str, values: Sequence[Sequence[float]]) -> Json:
         """Rows in the output space → rows in the encoded input space."""
         model, estimator = self.capable(key, "inverse_transform", "inverse_transform")
+        if len({len(row) for row in values}) > 1:
+            raise Invalid("rows differ in length", issues=(Issue("/values", "ragged", "send rows of one length"),))
         X = estimator.inverse_transform(np.asarray(values, dtype=np.float64))
         encoder = model.fitted.encoder
         return {"model": model.id, "columns": encoder.names, "values": plain(X * encoder.scale + encoder.shift)}
@@ -185,8 +189,9 @@ class Inference:
     def sample(self, key: str, n: int, seed: int) -> Json:
         """Draws from a generative model, in the encoded columns, with their classes or components."""
         model, estimator = self.capable(key, "sample", "sample")
-        X, labels = estimator.sample(n, random_state=seed)
         encoder = model.fitted.encoder
+        _bounded(n * len(encoder.names))
+        X, labels = estimator.sample(n, random_state=seed)
         if X.shape[1] != len(encoder.names):
             return {"model": model.id, "columns": [], "values": plain(X), "labels": None}
         drawn = None if labels is None else plain(np.asarray(labels))
@@ -228,6 +233,11 @@ class Inference:
         return dict(record["result"]["diagnostics"])
 
 
+def _bounded(numbers: int) -> None:
+    if numbers > MAX_DRAWS:
+        raise TooLarge(f"{numbers} numbers would be drawn; a request takes at most {MAX_DRAWS}")
+
+
 def _intervals(model: Loaded, estimator: Any, X: np.ndarray, level: float) -> Any:
     if not hasattr(estimator, "posterior"):
         raise Unsupported(f"{model.record['algorithm']} has no predictive distribution to take intervals from")
@@ -248,11 +258,3 @@ def _transpose(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
 
 def _ignored(extra: Sequence[str]) -> list[str]:
     return [f"columns not used by the model: {', '.join(extra[:50])}"] if extra else []
-
-
-def find(call: Callable[[], Any], what: str) -> Any:
-    """The result of a lookup; NotFound in the service's own words."""
-    try:
-        return call()
-    except LookupError as e:
-        raise NotFound(f"{what}: {e}") from e

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
 from ml_core.capabilities import capabilities
+from ml_core.errors import OverBudget
 from ml_core.registry import Algorithm, Function, algorithms, find, functions
 from service.api.bodies import StrictRoute
 from service.api.deps import AlgorithmName, FunctionName, Use, json_response
@@ -93,8 +94,8 @@ def get_function(name: FunctionName) -> Response:
 
 
 @router.post("/functions/{name}", operation_id="call_function", tags=["Functions"], summary="Compute a function",
-             response_model=Open, responses=document(NotFound, Malformed, Invalid))  # fmt: skip
+             response_model=Open, responses=document(NotFound, Malformed, Invalid, OverBudget))  # fmt: skip
 def call_function(name: FunctionName, request: Request, use: Use, body: Annotated[dict[str, Any], Body(
-    examples=[{"y_true": [1, 1, 0, 1, 0, 0], "scores": [0.9, 0.8, 0.7, 0.6, 0.4, 0.2]}])]) -> Response:  # fmt: skip
+    examples=[{"y": [1, 1, 0, 1, 0, 0], "scores": [0.9, 0.8, 0.7, 0.6, 0.4, 0.2]}])]) -> Response:  # fmt: skip
     """The result with its certificates. The input is described by `input_schema` of the function."""
     return json_response(_function(name)(body))

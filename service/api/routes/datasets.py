@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
 from starlette.responses import Response, StreamingResponse
 
-from service.api.bodies import StrictRoute, strict_json
+from service.api.bodies import StrictRoute
 from service.api.deps import (
     Cursor,
     DatasetId,
@@ -26,14 +22,14 @@ from service.api.deps import (
     json_response,
     once,
     revision_of,
+    unchanged,
 )  # fmt: skip
 from service.api.problems import document
 from service.api.schemas import DatasetPatch, Listing, Open
-from service.container import Services
+from service.api.uploads import TEXT_OPTIONS, Uploaded, digest, options_of, spool
 from service.errors import (
     Conflict,
     Invalid,
-    Issue,
     Malformed,
     NotAcceptable,
     NotFound,
@@ -42,14 +38,12 @@ from service.errors import (
     TooLarge,
     UnknownMediaType,
 )  # fmt: skip
-from service.intake.findings import ReadOptions
 from service.ports import Json
 from service.usecases.export import json_rows
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["Datasets"])
 ARROW, CSV, PARQUET = "application/vnd.apache.arrow.stream", "text/csv", "application/vnd.apache.parquet"
 FORMS = {PARQUET: "parquet", CSV: "csv", ARROW: "arrow", "application/x-ndjson": "ndjson"}
-TEXT_OPTIONS = ("name", "format", "delimiter", "decimal", "encoding", "on_error")
 BODY = {"requestBody": {"required": True, "content": {
     "text/csv": {"schema": {"type": "string"}, "example": "height,weight\n1.71,68.5\n1.80,81.2\n1.65,59.0\n"},
     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
@@ -77,60 +71,6 @@ def _created(record: Json) -> Response:
     return json_response(dataset_document(record), 201, headers)
 
 
-def _options(given: Json) -> ReadOptions:
-    """Options of an upload from query or form text; Invalid names the wrong one."""
-    flags = {"true": True, "false": False, "": None}
-    values: Json = {k: given[k] for k in TEXT_OPTIONS if given.get(k)}
-    if given.get("header"):
-        if given["header"] not in flags:
-            raise Invalid("header is true or false", issues=(Issue("/query/header", "bool", "say true or false"),))
-        values["header"] = flags[given["header"]]
-    if given.get("null_values"):
-        values["null_values"] = tuple(given["null_values"].split(","))
-    if given.get("types"):
-        types = strict_json(given["types"].encode())
-        if not isinstance(types, dict):
-            raise Invalid("types is a JSON object column → type", issues=(Issue("/query/types", "dict", "an object"),))
-        values["types"] = types
-    return ReadOptions(**values)
-
-
-async def _raw(request: Request) -> AsyncIterator[bytes]:
-    async for chunk in Request(request.scope, request.receive).stream():
-        yield chunk
-
-
-async def _parts(file: UploadFile) -> AsyncIterator[bytes]:
-    while chunk := await file.read(1 << 20):
-        yield chunk
-
-
-class Uploaded(Request):
-    """The upload as `once` sees it: its body is the digest of the spooled file."""
-
-    digest = b""
-
-    async def body(self) -> bytes:
-        """SHA-256 of the file."""
-        return self.digest
-
-
-async def _spool(use: Services, request: Request, options: Json) -> tuple[Path, Json]:
-    """The upload on disk, raw or the part `file` of a form, and the options that came with it."""
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return await use.datasets.spool(_raw(request)), options
-    async with Request(request.scope, request.receive).form(max_files=1, max_fields=20) as form:
-        file = form.get("file")
-        if not isinstance(file, UploadFile):
-            raise Invalid("the form has no part called file", issues=(Issue("/form/file", "missing", "attach it"),))
-        fields = {k: v for k, v in form.items() if isinstance(v, str)}
-        stray = sorted(set(fields) - {*TEXT_OPTIONS, "header", "null_values", "types"})
-        if stray:
-            raise Invalid(f"unknown form fields {stray}", issues=(Issue(f"/form/{stray[0]}", "extra_forbidden", ""),))
-        fields.setdefault("name", Path(file.filename or "dataset").name.split(".")[0] or "dataset")
-        return await use.datasets.spool(_parts(file)), options | fields
-
-
 @router.post("/datasets", operation_id="create_dataset", summary="Upload a table", status_code=201, response_model=Open,
              openapi_extra=BODY, responses=document(Malformed, TooLarge, Invalid, StorageFull))  # fmt: skip
 async def create_dataset(
@@ -148,12 +88,13 @@ async def create_dataset(
     """The raw file as the body, or a form with a part `file`. It streams to disk; nothing half-read is ever stored."""
     given = {"name": name, "format": format, "delimiter": delimiter, "decimal": decimal, "header": header,
              "encoding": encoding, "null_values": null_values, "types": types, "on_error": on_error}  # fmt: skip
-    path, found = await _spool(use, request, given)
+    path, found = await spool(use, request, given)
     try:
-        options = _options(found)
+        options = options_of(found)
         options.check()
         sent = Uploaded(request.scope)
-        sent.digest = (await run_in_threadpool(_digest, path)) + repr(options).encode() if idempotency_key else b""
+        if idempotency_key:
+            sent.digest = await run_in_threadpool(digest, path) + repr(options).encode()
 
         async def make(dataset_id: str) -> Response:
             return _created(await run_in_threadpool(use.datasets.add_file, path, options, dataset_id=dataset_id))
@@ -161,11 +102,6 @@ async def create_dataset(
         return await once(use, sent, idempotency_key, "ds", make)
     finally:
         path.unlink(missing_ok=True)
-
-
-def _digest(path: Path) -> bytes:
-    with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").digest()
 
 
 @router.get(
@@ -192,7 +128,7 @@ def list_datasets(
 def get_dataset(use: Use, dataset_id: DatasetId, if_none_match: IfNoneMatch = None) -> Response:
     """What was read, how, and a profile of each column."""
     record = use.datasets.get(dataset_id)
-    if if_none_match == etag(record):
+    if unchanged(if_none_match, etag(record)):
         return Response(status_code=304, headers={"ETag": etag(record)})
     return json_response(dataset_document(record), headers={"ETag": etag(record)})
 
@@ -219,13 +155,14 @@ def get_rows(
 
 @router.get("/datasets/{dataset_id}/content", operation_id="get_content", summary="The whole table",
             response_class=StreamingResponse, responses=document(NotFound, NotAcceptable))  # fmt: skip
-def get_content(request: Request, use: Use, dataset_id: DatasetId) -> Response:
+def get_content(request: Request, use: Use, dataset_id: DatasetId, if_none_match: IfNoneMatch = None) -> Response:
     """The table as Parquet, CSV, Arrow or NDJSON by Accept."""
     record = use.datasets.get(dataset_id)
     media = choose(request.headers.get("accept", ""), list(FORMS))
-    return StreamingResponse(
-        use.datasets.content(record["id"], FORMS[media]), media_type=media, headers={"ETag": etag(record)}
-    )
+    headers = {"ETag": f'"{record["sha256"][:16]}-{FORMS[media]}"', "Vary": "Accept"}
+    if unchanged(if_none_match, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return StreamingResponse(use.datasets.content(record["id"], FORMS[media]), media_type=media, headers=headers)
 
 
 @router.patch("/datasets/{dataset_id}", operation_id="update_dataset", summary="Correct a dataset", response_model=Open,
@@ -233,7 +170,8 @@ def get_content(request: Request, use: Use, dataset_id: DatasetId) -> Response:
 def update_dataset(use: Use, dataset_id: DatasetId, body: DatasetPatch, if_match: IfMatch = None) -> Response:
     """Name, description, labels, and the role or type of columns, without a new upload."""
     changes: Json = body.model_dump(exclude_none=True)
-    record = use.datasets.patch(dataset_id, changes, revision_of(if_match))
+    found = use.datasets.get(dataset_id)
+    record = use.datasets.patch(dataset_id, changes, revision_of(if_match, etag(found), found["revision"]))
     return json_response(dataset_document(record), headers={"ETag": etag(record)})
 
 
@@ -241,7 +179,8 @@ def update_dataset(use: Use, dataset_id: DatasetId, body: DatasetPatch, if_match
                responses=document(NotFound, Conflict, Stale))  # fmt: skip
 def delete_dataset(use: Use, dataset_id: DatasetId, if_match: IfMatch = None) -> Response:
     """Refused while a queued or running job needs it."""
-    use.datasets.delete(dataset_id, revision_of(if_match))
+    found = use.datasets.get(dataset_id)
+    use.datasets.delete(dataset_id, revision_of(if_match, etag(found), found["revision"]))
     return Response(status_code=204)
 
 

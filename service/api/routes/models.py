@@ -24,6 +24,7 @@ from service.api.deps import (
     json_response,
     once,
     revision_of,
+    unchanged,
     wait_seconds,
 )  # fmt: skip
 from service.api.documents import model_document, model_etag
@@ -31,6 +32,7 @@ from service.api.problems import document
 from service.api.schemas import Certified, DatasetRef, FitRequest, Listing, ModelOut, ModelPatch, Open
 from service.container import Services
 from service.errors import Conflict, Invalid, Issue, Malformed, NotFound, QueueFull, Stale, TooLarge
+from service.ports import Job
 from service.usecases.waiting import settle
 
 router = APIRouter(prefix="/v1/models", route_class=StrictRoute, tags=["Models"])
@@ -38,9 +40,11 @@ INSTANT_WAIT = 10.0
 REFUSALS = document(Malformed, NotFound, Conflict, TooLarge, Invalid, InvalidParameter, InvalidData, QueueFull)
 
 
-async def _accepted(use: Services, model_id: str, job: Any, prefer: str | None, lane: str) -> Response:
+async def _accepted(use: Services, model_id: str, job: Job, wait: tuple[float | None, bool]) -> Response:
     """202 with the resource, 201 when the work ended within the wait; Invalid when it ended by the caller's mistake."""
-    seconds, asked = wait_seconds(prefer, INSTANT_WAIT if lane == "instant" else 0.0)
+    seconds, asked = wait
+    if seconds is None:
+        seconds = INSTANT_WAIT if job.lane == "instant" else 0.0
     ended = await settle(use.ledger, job.id, seconds) if seconds > 0 else job
     error = ended.error if ended.state == "failed" else None
     if error and error["code"] == "user_error":
@@ -66,10 +70,11 @@ async def create_model(
     request: Request, use: Use, body: FitRequest, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
 ) -> Response:
     """Fit any algorithm on any dataset. Short fits are waited for (201), long ones queued (202)."""
+    wait = wait_seconds(prefer)
 
     async def make(model_id: str) -> Response:
         job = await run_in_threadpool(use.training.submit, model_id, body.request())
-        return await _accepted(use, model_id, job, prefer, job.lane)
+        return await _accepted(use, model_id, job, wait)
 
     return await once(use, request, idempotency_key, "mdl", make)
 
@@ -104,7 +109,7 @@ def list_models(
 def get_model(use: Use, model_id: ModelId, if_none_match: IfNoneMatch = None) -> Response:
     """The model by id, by name (its newest ready version) or by name@version."""
     row = use.models.get(model_id)
-    if if_none_match == model_etag(row):
+    if unchanged(if_none_match, model_etag(row)):
         return Response(status_code=304, headers={"ETag": model_etag(row)})
     return json_response(model_document(row), headers={"ETag": model_etag(row)})
 
@@ -114,19 +119,20 @@ def get_model(use: Use, model_id: ModelId, if_none_match: IfNoneMatch = None) ->
 def update_model_labels(use: Use, model_id: ModelId, body: ModelPatch, if_match: IfMatch = None) -> Response:
     """Replace the labels; with If-Match only when nobody changed the model meanwhile."""
     row = use.models.get(model_id)
-    use.models.change(row["id"], {"labels": body.labels}, revision_of(if_match))
+    use.models.change(row["id"], {"labels": body.labels}, revision_of(if_match, model_etag(row), row["revision"]))
     return get_model(use, row["id"])
 
 
 @router.delete("/{model_id}", operation_id="delete_model", summary="Delete a model", status_code=204,
                responses=document(NotFound, Conflict, Stale))  # fmt: skip
 def delete_model(use: Use, model_id: ModelId, if_match: IfMatch = None) -> Response:
-    """Delete the model and its artifact; a fit that is under way must be cancelled first."""
+    """Delete the model and its artifact; a fit or update that is under way must be cancelled first."""
     row = use.models.get(model_id)
-    if if_match is not None and revision_of(if_match) not in (None, row["revision"]):
-        raise Stale(f"model {row['id']} has changed since that version")
+    revision_of(if_match, model_etag(row), row["revision"])
     if row["state"] in ("queued", "running") and row["job"]:
         raise Conflict(f"model {row['id']} is {row['state']}; cancel job {row['job']} first")
+    if use.ledger.needed(row["id"]):
+        raise Conflict(f"a queued or running update needs model {row['id']}; cancel it or wait")
     use.models.remove(row["id"])
     use.inference.forget(row["id"])
     if artifact := row["result"].get("artifact"):
@@ -148,7 +154,7 @@ def get_artifact(use: Use, model_id: ModelId, if_none_match: IfNoneMatch = None)
     model = use.inference.load(model_id)
     ref = model.record["result"]["artifact"]
     headers = {"ETag": f'"{ref["sha256"]}"', "Digest": f"sha-256={ref['sha256']}"}
-    if if_none_match == headers["ETag"]:
+    if unchanged(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return FileResponse(use.artifacts.verified(ref), filename=f"{model.id}.joblib", headers=headers,
                         media_type="application/octet-stream")  # fmt: skip
@@ -177,9 +183,10 @@ async def update_model(
     prefer: Prefer = None,
 ) -> Response:  # fmt: skip
     """A new version: the posterior becomes the prior of the dataset's rows. The old rows are not needed."""
+    wait = wait_seconds(prefer)
 
     async def make(new_id: str) -> Response:
         job = await run_in_threadpool(use.updates.submit, model_id, new_id, body.dataset)
-        return await _accepted(use, new_id, job, prefer, job.lane)
+        return await _accepted(use, new_id, job, wait)
 
     return await once(use, request, idempotency_key, "mdl", make)

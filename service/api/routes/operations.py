@@ -60,7 +60,7 @@ def _faults(request: Request, use: Use) -> list[str]:
     try:
         probe = use.objects.scratch() / ".probe"
         probe.write_bytes(b"ok")
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another request may look at the same moment
     except OSError as e:
         faults.append(f"data folder: {e}")
     runner = request.app.state.runner
