@@ -23,6 +23,8 @@ from service.errors import ArtifactRejected
 from service.ports import Json, Objects
 
 NUMPY = {"ndarray", "dtype", "_reconstruct", "scalar", "_frombuffer", "memmap"}
+MAPPED_BYTES = 1 << 20
+"""Larger models share their pages with other processes; smaller ones answer faster from plain arrays."""
 JOBLIB = {"NumpyArrayWrapper"}
 BUILTINS = {"set", "frozenset", "slice", "range", "complex", "bytearray"}
 
@@ -64,9 +66,10 @@ class Artifacts:
         self.objects.put_file(key, path)
         return ref | {"signature": self._sign(ref)}
 
-    def load(self, ref: Json, *, mmap: bool = True) -> Any:
-        """The model, its large arrays mapped from the file; ArtifactRejected when anything disagrees."""
+    def load(self, ref: Json) -> Any:
+        """The model, mapped from the file where it is large; ArtifactRejected when anything disagrees."""
         path = self.verified(ref)
+        mmap = ref["bytes"] > MAPPED_BYTES
         with path.open("rb") as file:
             unpickler = AllowList(str(path), file, ensure_native_byte_order=False, mmap_mode="r" if mmap else None)
             return unpickler.load()

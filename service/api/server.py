@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -25,8 +26,10 @@ def serve(settings: Settings) -> int:
     tempfile.tempdir = str(services.objects.scratch())  # parts of forms go to the data disk; /tmp may be memory
     app = create_asgi(services, Embedded(settings))
     config = uvicorn.Config(app, host=settings.host, port=settings.port, access_log=False, log_level="warning",
-                            timeout_graceful_shutdown=10, server_header=False)  # fmt: skip
+                            timeout_graceful_shutdown=10, server_header=False, proxy_headers=False)  # fmt: skip
     logging.getLogger("postfit").info("serving on http://%s:%d, documentation at /docs", settings.host, settings.port)
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays; the collector need not walk through it again and again
     uvicorn.Server(config).run()
     return 0
 
