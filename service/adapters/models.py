@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ models = Table(
     UniqueConstraint("name", "version"),
 )
 STATE = {"succeeded": "ready"}
+VERSION = re.compile(r"[0-9]{1,9}")
 
 
 class SqlModels:
@@ -82,7 +84,7 @@ class SqlModels:
         name, _, version = key.rpartition("@")
         with self.db.read() as c:
             row = c.execute(_query().where(models.c.id == key)).mappings().one_or_none()
-            if row is None and name and version.isdigit():
+            if row is None and name and VERSION.fullmatch(version):
                 exact = _query().where(models.c.name == name, models.c.version == int(version))
                 row = c.execute(exact).mappings().one_or_none()
             if row is None:

@@ -21,11 +21,11 @@ from ml_core.errors import MLError
 from service.api.hot import HotPath
 from service.api.methods import Methods, allowed
 from service.api.middleware import AccessLog, Envelope, Gate
-from service.api.problems import FieldProblem, Problem, response_of, simple
+from service.api.problems import FieldProblem, Problem, document, response_of, simple
 from service.api.routes import algorithms, datasets, jobs, models, operations, predict
 from service.api.schemas import estimator_schemas
 from service.container import Services
-from service.errors import ServiceError, UnknownMediaType
+from service.errors import Conflict, Malformed, NotAcceptable, ServiceError, TooLarge, UnknownMediaType
 from service.intake.findings import pointer
 from service.ports import Json
 from service.runner.embedded import Embedded
@@ -134,9 +134,21 @@ def _openapi(app: FastAPI) -> Json:
         parts.pop("ValidationError", None)
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{}, {"key": []}]
+        _refusals(made)
         _link(made)
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def _refusals(made: Json) -> None:
+    """What every operation may answer to its Accept header, and each with a body to that body."""
+    for operation in (o for methods in made["paths"].values() for o in methods.values()):
+        body = operation.get("requestBody", {}).get("content", {})
+        kinds: list[type[Exception]] = [NotAcceptable, *((TooLarge, Malformed) if body else ())]
+        kinds += [UnknownMediaType] if set(body) == {"application/json"} else []
+        kinds += [Conflict] if "Idempotency-Key" in str(operation.get("parameters")) else []
+        for status, answer in document(*kinds).items():
+            operation["responses"].setdefault(str(status), answer)
 
 
 def _link(node: Any) -> None:

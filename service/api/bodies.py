@@ -15,7 +15,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from service.errors import Malformed, TooLarge, UnknownMediaType
+from service.api.accept import choose
+from service.errors import Invalid, Issue, Malformed, TooLarge, UnknownMediaType
+from service.intake.findings import pointer
 
 JSON_TYPES = ("application/json",)
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -116,11 +118,12 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose JSON body must be JSON, and whose handler sees a StrictRequest."""
+    """A route whose body, query and answer are what it says, and whose handler sees a StrictRequest."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
         """FastAPI's handler behind the check of the media type."""
         handler = super().get_route_handler()
+        known = {p.alias for p in self.dependant.query_params}
 
         async def strict(request: Request) -> Response:
             wants_json = self.body_field is not None
@@ -129,9 +132,26 @@ class StrictRoute(APIRoute):
                 raise UnknownMediaType(
                     f"this route reads {', '.join(JSON_TYPES)}, not {sent or 'a body without a type'}"
                 )
-            return await handler(StrictRequest(request.scope, request.receive))
+            _known(request, known)
+            accept = request.headers.get("accept", "")
+            if request.method in ("POST", "PATCH"):
+                choose(accept, list(JSON_TYPES))
+            response: Response = await handler(StrictRequest(request.scope, request.receive))
+            if media := response.headers.get("content-type"):
+                choose(accept, [media.partition(";")[0]])
+            return response
 
         return strict
+
+
+def _known(request: Request, names: set[str]) -> None:
+    """Invalid for a query parameter that the route does not take."""
+    stray = [q for q in request.query_params if q not in names]
+    if stray:
+        raise Invalid(
+            f"this route takes no query parameter {stray[0]!r}; it takes {', '.join(sorted(names)) or 'none'}",
+            issues=tuple(Issue(pointer("query", q), "extra_forbidden", "unknown parameter") for q in stray),
+        )
 
 
 async def _has_body(request: Request) -> bool:

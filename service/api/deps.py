@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.container import Services
-from service.errors import Invalid, Issue, NotAcceptable, Stale
+from service.errors import Invalid, Issue, Stale
 from service.ids import new_id
 from service.ports import Json
 
@@ -107,19 +107,3 @@ def unchanged(if_none_match: str | None, tag: str) -> bool:
     if if_none_match is None:
         return False
     return if_none_match.strip() == "*" or tag in (t.removeprefix("W/") for t in TAG.findall(if_none_match))
-
-
-def choose(accept: str, offered: list[str]) -> str:
-    """The offered media type that the Accept header prefers; NotAcceptable lists them."""
-    if not accept.strip():
-        return offered[0]
-    wanted = []
-    for part in accept.split(","):
-        media, *params = [p.strip() for p in part.split(";")]
-        q = next((float(p[2:]) for p in params if re.fullmatch(r"[qQ]=[01](\.\d*)?", p)), 1.0)
-        wanted.append((q, media.lower()))
-    for q, media in sorted(wanted, key=lambda w: -w[0]):
-        for offer in offered:
-            if q > 0 and (media in ("*/*", offer) or media == offer.split("/")[0] + "/*"):
-                return offer
-    raise NotAcceptable(f"none of {accept!r} can be met; this route offers {', '.join(offered)}")

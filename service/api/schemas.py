@@ -81,7 +81,7 @@ class FitRequest(Strict):
     validation: Validation = Field(default_factory=Validation, description="Scores on held-out rows.")
     seed: int = Field(0, ge=0, lt=2**63, description="The same request and seed give the same model, bit for bit.")
     name: str | None = Field(
-        None, min_length=1, max_length=200, pattern=r"^[^@/]+$", description="Name; versions count up."
+        None, min_length=1, max_length=200, pattern=r"^[^@/\x00-\x1f\x7f]+$", description="Name; versions count up."
     )
     labels: dict[str, str] = Field(default={}, description="Your own key–value labels.")
     limits: JobLimits = Field(default_factory=JobLimits, description="What the fit may use.")

@@ -207,10 +207,11 @@ class Inference:
         model, estimator = self.capable(key, "score", "score")
         X, notes = self._dataset_matrix(model, dataset_id)
         target = model.record["record"].get("target")
-        y = None if target is None else self._truth(target, dataset_id, estimator)
+        y = None if target is None else self.truth(target, dataset_id, estimator)
         return {"model": model.id, "dataset": dataset_id, "metrics": metrics(estimator, X, y), "warnings": notes}
 
-    def _truth(self, target: Any, dataset_id: str, estimator: Any) -> np.ndarray:
+    def truth(self, target: Any, dataset_id: str, estimator: Any) -> np.ndarray:
+        """The target of a dataset's rows as the estimator learned it; Invalid where it is absent or has gaps."""
         record, table = self.datasets.get(dataset_id), self.datasets.table(dataset_id)
         kinds = {c["name"]: c["type"] for c in record["columns"]}
         columns = [target] if isinstance(target, str) else list(target)
@@ -219,6 +220,11 @@ class Inference:
             raise Invalid(
                 f"the dataset has no target column {absent}",
                 issues=(Issue("/dataset", "missing_column", f"it needs {columns}"),),
+            )
+        gaps = sum(table[c].null_count for c in columns)
+        if gaps:
+            raise Invalid(
+                f"the target has {gaps} empty cells", issues=(Issue("/dataset", "missing_values", "remove those rows"),)
             )
         if estimator.task == "classification":
             return np.array(tabular.labels(table[columns[0]], kinds[columns[0]]).tolist())

@@ -11,9 +11,8 @@ import numpy as np
 from ml_core import naming
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table import TabularModel
-from service.errors import Invalid, Issue, Unsupported
+from service.errors import Unsupported
 from service.ports import Job, Json, Ledger, Limits, NewJob, Report
-from service.usecases import tabular
 from service.usecases.inference import Inference
 from service.usecases.submission import once
 
@@ -46,24 +45,9 @@ class Updates:
         target = model.record["record"].get("target")
         if target is None:
             return X, None
-        kinds = {c["name"]: c["type"] for c in self.datasets.get(dataset_id)["columns"]}
         if not isinstance(target, str):
             raise Unsupported("a model of several targets cannot be updated; refit it")
-        if target not in kinds:
-            raise Invalid(
-                f"the dataset has no target column {target!r}",
-                issues=(Issue("/dataset", "missing_column", f"it needs {target!r}"),),
-            )
-        column = self.datasets.table(dataset_id)[target]
-        if estimator.task == "classification":
-            return X, np.array(tabular.labels(column, kinds[target]).tolist())
-        y = tabular.numeric_target(column, kinds[target])
-        if np.isnan(y).any():
-            raise Invalid(
-                f"the target has {int(np.isnan(y).sum())} empty cells",
-                issues=(Issue("/dataset", "missing_values", "remove those rows"),),
-            )
-        return X, y
+        return X, self.inference.truth(target, dataset_id, estimator)
 
     def run(self, job: Job, report: Report) -> Json:
         """Update a copy of the old version and store it; diagnostics are those of the new rows."""

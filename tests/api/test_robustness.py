@@ -10,8 +10,8 @@ from sqlalchemy import delete
 
 from service.adapters import access
 from service.adapters.artifacts import AllowList
+from service.api.accept import choose
 from service.api.bodies import strict_json
-from service.api.deps import choose
 from service.errors import ArtifactRejected, Malformed, NotAcceptable, NotReady
 from tests.api.test_conventions import FIT, is_problem
 from tests.conftest import serving
@@ -199,3 +199,60 @@ def test_every_function_example_works_and_the_page_shows_one(client):
     operation = client.get("/openapi.json").json()["paths"]["/v1/functions/{name}"]["post"]
     shown = operation["requestBody"]["content"]["application/json"]["schema"]["examples"][0]
     assert client.post("/v1/functions/roc_curve", json=shown).status_code == 200
+
+
+def test_targets_with_gaps_are_refused_by_score_and_update(client, penguins):
+    text = "island,species,year\nDream,,\nDream,Adelie,2007\nDream,Gentoo,2008\n"
+    gaps = client.post("/v1/datasets", content=text).json()["id"]
+    for name, target in (("logistic_regression", "species"), ("bayesian_linear_regression", "year")):
+        body = {"estimator": {"algorithm": name, "params": {}}, "dataset": penguins, "features": ["island"]}
+        model = client.post("/v1/models", json=body | {"target": target}, headers={"Prefer": "wait=60"}).json()
+        paths = ["score", "update"] if "update" in model["capabilities"] else ["score"]
+        for path in paths:
+            told = is_problem(client.post(f"/v1/models/{model['id']}/{path}", json={"dataset": gaps}), 422, "invalid")
+            assert told["errors"][0]["code"] == "missing_values"
+
+
+@pytest.mark.parametrize("version", ["²", "9" * 30, "0", ""])
+def test_versions_that_no_model_has_are_404(version, client, scaler):
+    assert client.get("/v1/models/scaler@1").json()["id"] == scaler["id"]
+    is_problem(client.get(f"/v1/models/scaler@{version}"), 404, "not-found")
+
+
+def test_unknown_query_parameters_are_refused(client, penguins):
+    for path in ("/v1/models?nmae=x", f"/v1/datasets/{penguins}/rows?nmae=1"):
+        assert is_problem(client.get(path), 422, "invalid")["errors"][0]["pointer"] == "/query/nmae"
+    is_problem(client.post("/v1/datasets?delimeter=;", content=b"a;b\n1;2\n"), 422, "invalid")
+    assert len(client.get("/v1/datasets").json()["items"]) == 1
+
+
+def test_an_accept_that_json_cannot_meet_is_406_and_does_nothing(client, penguins):
+    for path in ("/v1/models", f"/v1/datasets/{penguins}", "/v1/algorithms"):
+        told = is_problem(client.get(path, headers={"accept": "image/png"}), 406, "not-acceptable")
+        assert "application/json" in told["detail"]
+    answer = client.post("/v1/models", json=FIT | {"dataset": penguins}, headers={"accept": "text/csv"})
+    is_problem(answer, 406, "not-acceptable")
+    assert client.get("/v1/jobs").json()["items"] == []
+    assert client.get("/v1/models", headers={"accept": "text/html, application/*;q=0.5"}).status_code == 200
+
+
+def test_every_binary_answer_passes_its_own_accept(client, scaler):
+    for link, media in (("artifact", "application/octet-stream"), ("bundle", "application/zip")):
+        assert client.get(scaler["links"][link], headers={"accept": media}).status_code == 200
+    events = client.get(f"/v1/jobs/{scaler['job']}/events", headers={"accept": "text/event-stream"})
+    assert "event: done" in events.text
+
+
+def test_operations_document_what_a_body_can_do_wrong(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {"400", "406", "409", "413", "415", "422"} <= set(paths["/v1/models"]["post"]["responses"])
+    assert {"406", "409", "413"} <= set(paths["/v1/datasets"]["post"]["responses"])
+    assert "415" not in paths["/v1/datasets"]["post"]["responses"]
+    assert "application/json" not in str(paths["/v1/models/{model_id}/bundle"]["get"]["responses"]["200"])
+
+
+def test_the_page_of_problems_has_each_type_that_is_sent(client, services, monkeypatch):
+    page = client.get("/problems").text
+    monkeypatch.setattr(services.models, "page", lambda **kw: 1 / 0)
+    for answer in (client.put("/v1/models"), client.get("/v1/nothing"), client.get("/v1/models")):
+        assert f"<code>{answer.json()['type']}</code>" in page

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
+from service.api.accept import choose
 from service.api.bodies import StrictRoute
 from service.api.deps import (
     Cursor,
@@ -18,7 +19,6 @@ from service.api.deps import (
     Limit,
     SampleName,
     Use,
-    choose,
     json_response,
     once,
     revision_of,

@@ -164,6 +164,7 @@ def get_artifact(use: Use, model_id: ModelId, if_none_match: IfNoneMatch = None)
     "/{model_id}/bundle",
     operation_id="get_bundle",
     summary="A data-only bundle",
+    response_class=Response,
     responses=document(NotFound, Conflict),
 )
 def get_bundle(use: Use, model_id: ModelId) -> Response:

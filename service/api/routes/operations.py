@@ -15,6 +15,10 @@ from service.api.schemas import Open
 from service.errors import NotReady
 
 router = APIRouter()
+OTHERS = (
+    ("method-not-allowed", 405, "Method Not Allowed", "The path has other methods; see the header Allow."),
+    ("internal-error", 500, "Internal error", "A fault of the service; the log has its trace under the request id."),
+)
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -90,6 +94,9 @@ async def problems(name: str | None = None) -> Response:
         f'<tr id="{slug(cls)}"><td><code>/problems/{slug(cls)}</code></td><td>{kind.status}</td>'
         f"<td>{html.escape(kind.title)}</td><td>{html.escape((cls.__doc__ or '').strip())}</td></tr>"
         for cls, kind in TABLE.items()
+    ) + "".join(
+        f'<tr id="{name}"><td><code>/problems/{name}</code></td><td>{status}</td><td>{title}</td><td>{text}</td></tr>'
+        for name, status, title, text in OTHERS
     )
     head = "<tr><th>type</th><th>status</th><th>title</th><th>meaning</th></tr>"
     style = "<style>body{font:16px sans-serif;margin:2rem}td,th{padding:.3rem 1rem;text-align:left}</style>"
