@@ -158,7 +158,8 @@ def test_a_report_of_any_unit_is_json(unit: float) -> None:
     y = (np.arange(60) % 3 == 0).astype(int)
     for alpha in (0.0, 1.0):
         A = X * [unit, 1, 1]
-        json.dumps(LogisticRegression(alpha=alpha).fit(A, y).diagnostics(A, y).to_json(), allow_nan=False)
+        report = LogisticRegression(alpha=alpha).fit(A, y).diagnostics(A, y).to_json()
+        assert json.loads(json.dumps(report, allow_nan=False)) == report
 
 
 def test_scores_of_any_size_are_ranked() -> None:

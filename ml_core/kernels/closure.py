@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field
@@ -17,60 +17,49 @@ Terms = Annotated[tuple[KernelSpec, ...], _as_tuple, Field(min_length=1, descrip
 Coefficient = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+class _Together(Kernel):
+    """What sums and products share: an operation on the values of their terms, entry by entry."""
+
+    combine: ClassVar[np.ufunc]
+    terms: tuple[Kernel, ...]
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        """Whether every term is."""
+        return all(t.stationary for t in self.terms)
+
+    @property
+    def homogeneous(self) -> bool:  # type: ignore[override]
+        """Whether every term is."""
+        return all(t.homogeneous for t in self.terms)
+
+    def _cross(self, A: Matrix, B: Matrix) -> Matrix:
+        out = self.terms[0]._cross(A, B)
+        for term in self.terms[1:]:
+            self.combine(out, term._cross(A, B), out=out)
+        return out
+
+    def diag(self, A: Matrix) -> Vector:
+        """The diagonals of the terms, combined."""
+        return np.asarray(self.combine.reduce([t.diag(A) for t in self.terms], axis=0))
+
+
 @dataclass(frozen=True)
-class SumKernel(Kernel):
+class SumKernel(_Together):
     """k₁ + k₂ + …."""
 
     name = "sum"
+    combine = np.add
     terms: Terms
-
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        """Whether every term is."""
-        return all(t.stationary for t in self.terms)
-
-    @property
-    def homogeneous(self) -> bool:  # type: ignore[override]
-        """Whether every term is."""
-        return all(t.homogeneous for t in self.terms)
-
-    def _cross(self, A: Matrix, B: Matrix) -> Matrix:
-        out = self.terms[0]._cross(A, B)
-        for term in self.terms[1:]:
-            out += term._cross(A, B)
-        return out
-
-    def diag(self, A: Matrix) -> Vector:
-        """Sum of the diagonals."""
-        return np.asarray(np.sum([t.diag(A) for t in self.terms], axis=0))
 
 
 @dataclass(frozen=True)
-class ProductKernel(Kernel):
+class ProductKernel(_Together):
     """k₁ k₂ …, entry by entry."""
 
     name = "product"
+    combine = np.multiply
     terms: Terms
-
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        """Whether every factor is."""
-        return all(t.stationary for t in self.terms)
-
-    @property
-    def homogeneous(self) -> bool:  # type: ignore[override]
-        """Whether every factor is."""
-        return all(t.homogeneous for t in self.terms)
-
-    def _cross(self, A: Matrix, B: Matrix) -> Matrix:
-        out = self.terms[0]._cross(A, B)
-        for term in self.terms[1:]:
-            out *= term._cross(A, B)
-        return out
-
-    def diag(self, A: Matrix) -> Vector:
-        """Product of the diagonals."""
-        return np.asarray(np.prod([t.diag(A) for t in self.terms], axis=0))
 
 
 class _OfOne(Kernel):

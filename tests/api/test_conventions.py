@@ -17,7 +17,7 @@ FIT = {"estimator": {"algorithm": "standard_scaler", "params": {}}, "features": 
 PROBLEM = {"type", "title", "status", "detail", "instance", "errors"}
 
 
-def is_problem(answer, status, slug):
+def check_problem(answer, status, slug):
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     body = answer.json()
@@ -34,30 +34,31 @@ def is_problem(answer, status, slug):
 def test_loose_json_is_refused(text, client):
     with pytest.raises(Malformed):
         strict_json(text)
-    is_problem(client.post("/v1/models", content=text, headers={"content-type": "application/json"}), 400, "malformed")
+    answer = client.post("/v1/models", content=text, headers={"content-type": "application/json"})
+    check_problem(answer, 400, "malformed")
 
 
 def test_unknown_path_and_method_are_problems(client):
-    is_problem(client.get("/v1/nothing"), 404, "not-found")
-    is_problem(client.put("/v1/models"), 405, "method-not-allowed")
+    check_problem(client.get("/v1/nothing"), 404, "not-found")
+    check_problem(client.put("/v1/models"), 405, "method-not-allowed")
 
 
 @pytest.mark.parametrize("path", ["/v1/models/mdl_0", "/v1/jobs/job_0", "/v1/datasets/ds_0", "/v1/algorithms/none",
                                   "/v1/functions/none", "/v1/models/mdl_0/diagnostics",
                                   "/v1/jobs/job_0/events"])  # fmt: skip
 def test_unknown_ids_are_404(path, client):
-    is_problem(client.get(path), 404, "not-found")
+    check_problem(client.get(path), 404, "not-found")
 
 
 def test_wrong_media_type_names_the_right_one(client):
     answer = client.post("/v1/models", content=b"a,b\n1,2\n", headers={"content-type": "text/csv"})
-    is_problem(answer, 415, "unknown-media-type")
+    check_problem(answer, 415, "unknown-media-type")
     assert answer.headers["accept-post"] == "application/json"
 
 
 def test_accept_that_cannot_be_met_is_406(client, penguins):
     answer = client.get(f"/v1/datasets/{penguins}/content", headers={"accept": "image/png"})
-    body = is_problem(answer, 406, "not-acceptable")
+    body = check_problem(answer, 406, "not-acceptable")
     assert "parquet" in body["detail"]
 
 
@@ -96,8 +97,8 @@ def test_encoded_bodies_are_decoded_under_a_cap(encoding, pack, client, penguins
     headers = {"content-type": "application/json", "content-encoding": encoding}
     assert client.post("/v1/models/validate", content=body, headers=headers).status_code == 200
     bomb = pack(b" " * (65 << 20))
-    is_problem(client.post("/v1/models/validate", content=bomb, headers=headers), 413, "too-large")
-    is_problem(client.post("/v1/models/validate", content=b"junk", headers=headers), 400, "malformed")
+    check_problem(client.post("/v1/models/validate", content=bomb, headers=headers), 413, "too-large")
+    check_problem(client.post("/v1/models/validate", content=b"junk", headers=headers), 400, "malformed")
 
 
 def test_idempotency_key_answers_once(client, penguins):
@@ -107,7 +108,7 @@ def test_idempotency_key_answers_once(client, penguins):
     assert (again.status_code, again.json()) == (first.status_code, first.json())
     assert again.headers["idempotency-replayed"] == "true"
     assert len(client.get("/v1/models").json()["items"]) == 1
-    is_problem(client.post("/v1/models", json=body | {"seed": 1}, headers=headers), 422, "invalid")
+    check_problem(client.post("/v1/models", json=body | {"seed": 1}, headers=headers), 422, "invalid")
     refused = client.post("/v1/models", json=body | {"features": ["nope"]}, headers={"Idempotency-Key": "k2"})
     assert refused.status_code == 422
     assert client.post("/v1/models", json=body, headers={"Idempotency-Key": "k2"}).status_code == 201
@@ -142,8 +143,8 @@ def test_prefer_chooses_between_waiting_and_queueing(client, penguins, runner):
     assert queued.status_code == 202
     assert queued.headers["location"] == f"/v1/models/{queued.json()['id']}"
     assert queued.json()["state"] == "queued"
-    is_problem(client.post(f"/v1/models/{queued.json()['id']}/transform", json={"rows": [{}]}), 409, "conflict")
-    is_problem(client.delete(f"/v1/datasets/{penguins}"), 409, "conflict")
+    check_problem(client.post(f"/v1/models/{queued.json()['id']}/transform", json={"rows": [{}]}), 409, "conflict")
+    check_problem(client.delete(f"/v1/datasets/{penguins}"), 409, "conflict")
     runner.paused.clear()
     waited = client.post("/v1/models", json=body, headers={"Prefer": "wait=20"})
     assert waited.status_code == 201
@@ -157,10 +158,10 @@ def test_conditional_requests(client, scaler):
     tag = client.get(here).headers["etag"]
     assert client.get(here, headers={"If-None-Match": tag}).status_code == 304
     assert client.patch(here, json={"labels": {"a": "b"}}, headers={"If-Match": tag}).json()["labels"] == {"a": "b"}
-    is_problem(client.patch(here, json={"labels": {}}, headers={"If-Match": tag}), 412, "stale")
-    is_problem(client.delete(here, headers={"If-Match": tag}), 412, "stale")
+    check_problem(client.patch(here, json={"labels": {}}, headers={"If-Match": tag}), 412, "stale")
+    check_problem(client.delete(here, headers={"If-Match": tag}), 412, "stale")
     assert client.delete(here).status_code == 204
-    is_problem(client.delete(here), 404, "not-found")
+    check_problem(client.delete(here), 404, "not-found")
 
 
 def test_keys_are_asked_for_when_required(services, runner, settings):
@@ -169,16 +170,16 @@ def test_keys_are_asked_for_when_required(services, runner, settings):
     guarded = type(services)(**{**vars(services), "settings": locked})
     with serving(guarded) as c:
         answer = c.get("/v1/models")
-        is_problem(answer, 401, "unauthenticated")
+        check_problem(answer, 401, "unauthenticated")
         assert answer.headers["www-authenticate"] == "Bearer"
-        is_problem(c.get("/v1/models", headers={"Authorization": "Bearer wrong"}), 401, "unauthenticated")
+        check_problem(c.get("/v1/models", headers={"Authorization": "Bearer wrong"}), 401, "unauthenticated")
         assert c.get("/v1/models", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
         assert c.get("/v1/health/live").status_code == 200
-        is_problem(c.post("/v1/models/x/predict", json={"rows": [{"a": 1}]}), 401, "unauthenticated")
+        check_problem(c.post("/v1/models/x/predict", json={"rows": [{"a": 1}]}), 401, "unauthenticated")
     assert secret not in str([dict(r) for r in services.keys.page()])
 
 
 def test_an_internal_fault_is_a_problem_without_its_trace(client, services, monkeypatch):
     monkeypatch.setattr(services.models, "page", lambda **kw: 1 / 0)
-    body = is_problem(client.get("/v1/models"), 500, "internal-error")
+    body = check_problem(client.get("/v1/models"), 500, "internal-error")
     assert "ZeroDivision" not in json.dumps(body)
