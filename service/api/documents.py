@@ -24,19 +24,20 @@ def job_document(job: Job) -> Json:
         "id": job.id, "kind": job.kind, "state": job.state, "resource": job.resource, "progress": job.progress,
         "attempts": job.attempts, "queue_position": job.queue_position, "worker": job.worker,
         "submitted_at": moment(job.submitted_at), "started_at": moment(job.started_at),
-        "finished_at": moment(job.finished_at), "error": job.error,
+        "finished_at": moment(job.finished_at), "error": _failure(job.error, f"/v1/jobs/{job.id}"),
         "links": {"self": f"/v1/jobs/{job.id}", "events": f"/v1/jobs/{job.id}/events",
                   "resource": f"/v1/models/{job.resource}"},
     }  # fmt: skip
 
 
-def _failure(error: Json | None, model_id: str) -> Json | None:
-    """Why a fit failed, as a problem with the job's code."""
+def _failure(error: Json | None, instance: str) -> Json | None:
+    """Why a job failed, as a problem with the job's code: the caller's mistake, or what happened to its process."""
     if not error:
         return None
-    return {"type": f"/problems/{slug(Invalid)}", "title": "The fit failed", "status": TABLE[Invalid].status,
-            "detail": error.get("detail", ""), "instance": f"/v1/models/{model_id}", "code": error.get("code"),
-            "errors": error.get("issues", [])}  # fmt: skip
+    theirs = error.get("code") == "user_error"
+    return {"type": f"/problems/{slug(Invalid) if theirs else 'job-failed'}", "title": "The job failed",
+            "status": TABLE[Invalid].status if theirs else 500, "detail": error.get("detail", ""),
+            "instance": instance, "code": error.get("code"), "errors": error.get("issues", [])}  # fmt: skip
 
 
 def model_document(row: Json) -> Json:
@@ -56,7 +57,7 @@ def model_document(row: Json) -> Json:
         "metrics": result.get("metrics"), "warnings": result.get("warnings", []),
         "capabilities": result.get("capabilities", []), "fit_seconds": result.get("fit_seconds"),
         "artifact": artifact and {"bytes": artifact["bytes"], "sha256": artifact["sha256"]},
-        "created_at": moment(row["created"]), "error": _failure(row["error"], row["id"]),
+        "created_at": moment(row["created"]), "error": _failure(row["error"], here),
         "links": {"self": here, "job": f"/v1/jobs/{row['job']}", "diagnostics": f"{here}/diagnostics",
                   "predict": f"{here}/predict", "artifact": f"{here}/artifact", "bundle": f"{here}/bundle"},
     }  # fmt: skip

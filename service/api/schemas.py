@@ -212,7 +212,7 @@ class JobOut(Open):
     submitted_at: str = Field(description="RFC 3339, UTC.")
     started_at: str | None = Field(description="RFC 3339, UTC.")
     finished_at: str | None = Field(description="RFC 3339, UTC.")
-    error: Json | None = Field(description="code and detail of a failure.")
+    error: Json | None = Field(description="Why it failed: a problem with a `code`.")
 
 
 class Prediction(Open):

@@ -13,7 +13,7 @@ from service.adapters.artifacts import AllowList
 from service.api.accept import choose
 from service.api.bodies import strict_json
 from service.errors import ArtifactRejected, Malformed, NotAcceptable, NotReady
-from tests.api.test_conventions import FIT, is_problem
+from tests.api.test_conventions import FIT, PROBLEM, check_problem
 from tests.conftest import serving
 
 JSON = {"content-type": "application/json"}
@@ -23,19 +23,19 @@ JSON = {"content-type": "application/json"}
 def test_text_that_is_not_unicode_is_malformed(text, client, scaler):
     with pytest.raises(Malformed):
         strict_json(text)
-    is_problem(client.post(f"/v1/models/{scaler['id']}/transform", content=text, headers=JSON), 400, "malformed")
+    check_problem(client.post(f"/v1/models/{scaler['id']}/transform", content=text, headers=JSON), 400, "malformed")
     assert strict_json(rb'"\ud83d\ude00"') == "\U0001f600"
 
 
 @pytest.mark.parametrize("limits", [{"memory_bytes": 2**70}, {"wall_seconds": 1e300}])
 def test_limits_beyond_any_machine_are_refused(limits, client, penguins):
-    body = is_problem(client.post("/v1/models", json=FIT | {"dataset": penguins, "limits": limits}), 422, "invalid")
+    body = check_problem(client.post("/v1/models", json=FIT | {"dataset": penguins, "limits": limits}), 422, "invalid")
     assert body["errors"][0]["pointer"] == f"/limits/{next(iter(limits))}"
 
 
 def test_ragged_values_are_refused(client, scaler):
     here = f"/v1/models/{scaler['id']}/inverse_transform"
-    body = is_problem(client.post(here, json={"values": [[1.0], [1.0, 2.0]]}), 422, "invalid")
+    body = check_problem(client.post(here, json={"values": [[1.0], [1.0, 2.0]]}), 422, "invalid")
     assert body["errors"][0]["pointer"] == "/values"
 
 
@@ -48,7 +48,7 @@ def test_draws_are_bounded(client, penguins):
                     "features": ["body_mass_g"]}  # fmt: skip
     model = client.post("/v1/models", json=blr, headers={"Prefer": "wait=60"}).json()
     ask = {"columns": {"body_mass_g": [1.0] * 1001}, "samples": 10_000}
-    is_problem(client.post(f"/v1/models/{model['id']}/posterior", json=ask), 413, "too-large")
+    check_problem(client.post(f"/v1/models/{model['id']}/posterior", json=ask), 413, "too-large")
 
 
 def test_quality_values_that_are_no_numbers_are_ignored():
@@ -62,13 +62,13 @@ def test_quality_values_that_are_no_numbers_are_ignored():
     ({"a/b~c": 3}, "/columns/a~1b~0c"), ({"year": {"role": []}}, "/columns/year/role"),
 ])  # fmt: skip
 def test_pointers_are_json_pointers(columns, pointer, client, penguins):
-    body = is_problem(client.patch(f"/v1/datasets/{penguins}", json={"columns": columns}), 422, "invalid")
+    body = check_problem(client.patch(f"/v1/datasets/{penguins}", json={"columns": columns}), 422, "invalid")
     assert body["errors"][0]["pointer"] == pointer
 
 
 def test_a_preference_that_is_refused_queues_nothing(client, penguins):
     answer = client.post("/v1/models", json=FIT | {"dataset": penguins}, headers={"Prefer": "wait=61"})
-    is_problem(answer, 422, "invalid")
+    check_problem(answer, 422, "invalid")
     assert client.get("/v1/jobs").json()["items"] == []
 
 
@@ -79,18 +79,18 @@ def test_the_tag_of_a_name_changes_with_the_model_behind_it(client, penguins):
     assert client.get("/v1/models/twice", headers={"If-None-Match": f'"x", W/{tag}'}).status_code == 304
     assert client.post("/v1/models", json=body | {"seed": 1}).status_code == 201
     assert client.get("/v1/models/twice", headers={"If-None-Match": tag}).json()["version"] == 2
-    is_problem(client.delete("/v1/models/twice", headers={"If-Match": tag}), 412, "stale")
+    check_problem(client.delete("/v1/models/twice", headers={"If-Match": tag}), 412, "stale")
 
 
 def test_if_match_takes_lists_and_no_foreign_tag(client, penguins):
     here = f"/v1/datasets/{penguins}"
     tag = client.get(here).headers["etag"]
     foreign = '"ffff-' + tag.rpartition("-")[2]
-    is_problem(client.patch(here, json={"description": "x"}, headers={"If-Match": foreign}), 412, "stale")
-    is_problem(client.delete(here, headers={"If-Match": foreign}), 412, "stale")
+    check_problem(client.patch(here, json={"description": "x"}, headers={"If-Match": foreign}), 412, "stale")
+    check_problem(client.delete(here, headers={"If-Match": foreign}), 412, "stale")
     told = client.patch(here, json={"description": "x"}, headers={"If-Match": f'"other", {tag}'})
     assert (told.status_code, told.json()["description"]) == (200, "x")
-    is_problem(client.patch(here, json={"description": "y"}, headers={"If-Match": f"W/{tag}"}), 412, "stale")
+    check_problem(client.patch(here, json={"description": "y"}, headers={"If-Match": f"W/{tag}"}), 412, "stale")
 
 
 def test_each_form_of_the_content_has_its_own_tag(client, penguins):
@@ -108,7 +108,7 @@ def test_a_model_that_a_queued_update_needs_stays(client, penguins, runner):
     runner.paused.set()
     queued = client.post("/v1/models/old/update", json={"dataset": penguins}, headers={"Prefer": "respond-async"})
     assert queued.status_code == 202, queued.text
-    is_problem(client.delete(f"/v1/models/{model['id']}"), 409, "conflict")
+    check_problem(client.delete(f"/v1/models/{model['id']}"), 409, "conflict")
     assert client.post(f"/v1/jobs/{queued.json()['job']}/cancel").status_code == 202
     assert client.delete(f"/v1/models/{model['id']}").status_code == 204
 
@@ -158,7 +158,7 @@ def test_a_form_larger_than_an_upload_is_cut_off(services, runner, settings, mon
     monkeypatch.setattr("service.api.uploads.FORM_BYTES", 1000)
     small = type(services)(**{**vars(services), "settings": settings.model_copy(update={"upload_bytes": 1000})})
     with serving(small) as c:
-        is_problem(c.post("/v1/datasets", files={"file": ("a.csv", b"a\n" * 3_000_000)}), 413, "too-large")
+        check_problem(c.post("/v1/datasets", files={"file": ("a.csv", b"a\n" * 3_000_000)}), 413, "too-large")
         assert c.post("/v1/datasets", files={"file": ("a.csv", b"a,b\n1,2\n")}).status_code == 201
 
 
@@ -170,7 +170,7 @@ def test_a_database_that_is_away_is_503_for_callers_with_keys(services, runner, 
     guarded = type(services)(**{**vars(services), "settings": settings.model_copy(update={"require_keys": True})})
     with serving(guarded) as c:
         answer = c.get("/v1/models", headers={"Authorization": "Bearer x"})
-        is_problem(answer, 503, "not-ready")
+        check_problem(answer, 503, "not-ready")
         assert answer.headers["x-request-id"]
 
 
@@ -209,29 +209,30 @@ def test_targets_with_gaps_are_refused_by_score_and_update(client, penguins):
         model = client.post("/v1/models", json=body | {"target": target}, headers={"Prefer": "wait=60"}).json()
         paths = ["score", "update"] if "update" in model["capabilities"] else ["score"]
         for path in paths:
-            told = is_problem(client.post(f"/v1/models/{model['id']}/{path}", json={"dataset": gaps}), 422, "invalid")
+            sent = client.post(f"/v1/models/{model['id']}/{path}", json={"dataset": gaps})
+            told = check_problem(sent, 422, "invalid")
             assert told["errors"][0]["code"] == "missing_values"
 
 
 @pytest.mark.parametrize("version", ["²", "9" * 30, "0", ""])
 def test_versions_that_no_model_has_are_404(version, client, scaler):
     assert client.get("/v1/models/scaler@1").json()["id"] == scaler["id"]
-    is_problem(client.get(f"/v1/models/scaler@{version}"), 404, "not-found")
+    check_problem(client.get(f"/v1/models/scaler@{version}"), 404, "not-found")
 
 
 def test_unknown_query_parameters_are_refused(client, penguins):
     for path in ("/v1/models?nmae=x", f"/v1/datasets/{penguins}/rows?nmae=1"):
-        assert is_problem(client.get(path), 422, "invalid")["errors"][0]["pointer"] == "/query/nmae"
-    is_problem(client.post("/v1/datasets?delimeter=;", content=b"a;b\n1;2\n"), 422, "invalid")
+        assert check_problem(client.get(path), 422, "invalid")["errors"][0]["pointer"] == "/query/nmae"
+    check_problem(client.post("/v1/datasets?delimeter=;", content=b"a;b\n1;2\n"), 422, "invalid")
     assert len(client.get("/v1/datasets").json()["items"]) == 1
 
 
 def test_an_accept_that_json_cannot_meet_is_406_and_does_nothing(client, penguins):
     for path in ("/v1/models", f"/v1/datasets/{penguins}", "/v1/algorithms"):
-        told = is_problem(client.get(path, headers={"accept": "image/png"}), 406, "not-acceptable")
+        told = check_problem(client.get(path, headers={"accept": "image/png"}), 406, "not-acceptable")
         assert "application/json" in told["detail"]
     answer = client.post("/v1/models", json=FIT | {"dataset": penguins}, headers={"accept": "text/csv"})
-    is_problem(answer, 406, "not-acceptable")
+    check_problem(answer, 406, "not-acceptable")
     assert client.get("/v1/jobs").json()["items"] == []
     assert client.get("/v1/models", headers={"accept": "text/html, application/*;q=0.5"}).status_code == 200
 
@@ -256,3 +257,19 @@ def test_the_page_of_problems_has_each_type_that_is_sent(client, services, monke
     monkeypatch.setattr(services.models, "page", lambda **kw: 1 / 0)
     for answer in (client.put("/v1/models"), client.get("/v1/nothing"), client.get("/v1/models")):
         assert f"<code>{answer.json()['type']}</code>" in page
+
+
+@pytest.mark.parametrize(("code", "slug", "status"), [
+    ("user_error", "invalid", 422), ("memory_limit", "job-failed", 500), ("worker_lost", "job-failed", 500),
+])  # fmt: skip
+def test_the_error_of_a_failed_job_is_a_problem_with_a_code(code, slug, status, client, services, penguins, runner):
+    runner.paused.set()
+    body = FIT | {"dataset": penguins}
+    model = client.post("/v1/models", json=body, headers={"Prefer": "respond-async"}).json()
+    (claim,) = services.ledger.claim("test", {"instant": 1, "long": 1})
+    services.ledger.finish(claim, "failed", error={"code": code, "detail": "so it went"})
+    for path in (f"/v1/jobs/{model['job']}", f"/v1/models/{model['id']}"):
+        error = client.get(path).json()["error"]
+        assert set(error) == PROBLEM | {"code"}
+        assert (error["code"], error["type"], error["status"]) == (code, f"/problems/{slug}", status)
+        assert (error["detail"], error["instance"]) == ("so it went", path)

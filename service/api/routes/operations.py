@@ -17,6 +17,7 @@ from service.errors import NotReady
 router = APIRouter()
 OTHERS = (
     ("method-not-allowed", 405, "Method Not Allowed", "The path has other methods; see the header Allow."),
+    ("job-failed", 500, "The job failed", "Its process died, hung or hit a limit; `code` says which."),
     ("internal-error", 500, "Internal error", "A fault of the service; the log has its trace under the request id."),
 )
 PAGE = """<!doctype html>
