@@ -29,6 +29,11 @@ class Issue:
     detail: str
 
 
+def pointer(*parts: object) -> str:
+    """JSON pointer (RFC 6901) to nested names: `~` and `/` inside a name are escaped."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
 class MLError(Exception):
     """Base of the library's errors."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ml_core.arrays import Codes, Labels, Matrix, Vector
-from ml_core.errors import DataConversionWarning, InvalidData, Issue, NotFittedError
+from ml_core.errors import DataConversionWarning, InvalidData, Issue, NotFittedError, pointer
 from ml_core.naming import name as column_name
 
 ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -73,12 +73,12 @@ def _check_range(A: Matrix, owner: str, largest: float) -> None:
         i, j = np.argwhere(np.abs(A) > largest)[0]
         text = f"magnitudes up to {largest:g}; divide column {column_name(j)} by a constant"
         raise InvalidData(f"{owner or 'X'} accepts {text}; row {i} holds {A[i, j]:g}",
-                          [Issue(f"/rows/{i}/{column_name(j)}", "out_of_domain", f"expected {text}")])  # fmt: skip
+                          [Issue(pointer("rows", i, column_name(j)), "out_of_domain", f"expected {text}")])  # fmt: skip
     tiny = np.flatnonzero((top > 0) & (top < SQUARABLE))
     if len(tiny) and largest * SQUARABLE < 1:
         j = tiny[0]
         text = f"all of column {column_name(j)} is below {SQUARABLE:g}, where squares vanish; multiply it by a constant"
-        raise InvalidData(f"{owner or 'X'}: {text}", [Issue(f"/columns/{column_name(j)}", "out_of_domain", text)])
+        raise InvalidData(f"{owner or 'X'}: {text}", [Issue(pointer("columns", column_name(j)), "out_of_domain", text)])
 
 
 def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
@@ -89,7 +89,7 @@ def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
     bad = np.argwhere(~test(A))
     if not len(bad):
         return
-    issues = [Issue(f"/rows/{i}/{column_name(j)}", "out_of_domain", f"expected {want}, got {A[i, j]}")
+    issues = [Issue(pointer("rows", i, column_name(j)), "out_of_domain", f"expected {want}, got {A[i, j]}")
               for i, j in bad[:MAX_ISSUES]]  # fmt: skip
     i, j = bad[0]
     if np.isfinite(A).all():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ml_core.arrays import Matrix
-from ml_core.errors import InvalidData, Issue
+from ml_core.errors import InvalidData, Issue, pointer
 from ml_core.preprocessing.table import LEVELLED, MAX_ISSUES, Column, Feature, TableEncoder, null_issue
 
 Record = Mapping[str, Any]
@@ -73,7 +73,7 @@ def _general(encoder: TableEncoder, rows: Sequence[Record]) -> Matrix:
 def _cell(f: Feature, i: int, row: Mapping[str, Any], issues: list[Issue]) -> Any:
     """The value of one JSON cell in the feature's own type, or an issue that points at it."""
     if f.name not in row:
-        issues.append(Issue(f"/rows/{i}/{f.name}", "missing_column", "the model needs this column"))
+        issues.append(Issue(pointer("rows", i, f.name), "missing_column", "the model needs this column"))
         return None
     v = row[f.name]
     if v is None:
@@ -85,10 +85,10 @@ def _cell(f: Feature, i: int, row: Mapping[str, Any], issues: list[Issue]) -> An
     if f.type in ("date", "datetime") and isinstance(v, str):
         return _moment(f, i, v, issues)
     if not ok:
-        issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected {f.type}, got {v!r:.60}"))
+        issues.append(Issue(pointer("rows", i, f.name), "wrong_type", f"expected {f.type}, got {v!r:.60}"))
         return None
     if isinstance(v, (int, float)) and not abs(v) <= LARGEST:
-        issues.append(Issue(f"/rows/{i}/{f.name}", "not_finite", "expected a finite number"))
+        issues.append(Issue(pointer("rows", i, f.name), "not_finite", "expected a finite number"))
         return None
     return v
 
@@ -98,7 +98,7 @@ def _moment(f: Feature, i: int, text: str, issues: list[Issue]) -> float | None:
     try:
         stamp = datetime.fromisoformat(text)
     except ValueError:
-        issues.append(Issue(f"/rows/{i}/{f.name}", "wrong_type", f"expected an ISO {f.type}, got {text!r:.60}"))
+        issues.append(Issue(pointer("rows", i, f.name), "wrong_type", f"expected an ISO {f.type}, got {text!r:.60}"))
         return None
     since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) - EPOCH
     return since / timedelta(days=1) if f.type == "date" else since / timedelta(seconds=1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
-from ml_core.errors import InvalidData, Issue
+from ml_core.errors import InvalidData, Issue, pointer
 from ml_core.numerics.column_moments import REACH, column_moments
 
 ColumnType = Literal["number", "integer", "boolean", "category", "text", "date", "datetime"]
@@ -122,7 +122,7 @@ class TableEncoder:
         if absent:
             raise InvalidData(
                 f"columns {absent} are missing; the model needs {[f.name for f in self.features]}",
-                [Issue(f"/columns/{c}", "missing_column", "the model needs this column") for c in absent],
+                [Issue(pointer("columns", c), "missing_column", "the model needs this column") for c in absent],
             )
         n = len(table[self.features[0].name].values)
         keep = np.ones(n, dtype=bool)
@@ -141,7 +141,7 @@ class TableEncoder:
             numbers = self.codes(f, column.values, missing, issues)
         else:
             if column.type in LEVELLED:
-                issues.append(Issue(f"/columns/{f.name}", "wrong_type", f"expected {f.type}, got {column.type}"))
+                issues.append(Issue(pointer("columns", f.name), "wrong_type", f"expected {f.type}, got {column.type}"))
                 return np.zeros((len(missing), len(f.names)))
             numbers = column.values
         if missing.any():
@@ -166,7 +166,7 @@ class TableEncoder:
 def null_issue(i: int, f: Feature, policy: str) -> Issue:
     """The empty cell of row i of a feature, under a policy that has nothing to put there."""
     return Issue(
-        f"/rows/{i}/{f.name}",
+        pointer("rows", i, f.name),
         "null_not_allowed",
         f"row {i} of {f.name!r} is empty and encoding.missing is {policy!r}; fill it or fit with another policy",
     )
@@ -174,7 +174,7 @@ def null_issue(i: int, f: Feature, policy: str) -> Issue:
 
 def _unseen(i: int, f: Feature, value: Any) -> Issue:
     known = ", ".join(f.levels[:10]) + (" …" if len(f.levels) > 10 else "")
-    return Issue(f"/rows/{i}/{f.name}", "unknown_level", f"{value!r} was never seen in training; known: {known}")
+    return Issue(pointer("rows", i, f.name), "unknown_level", f"{value!r} was never seen in training; known: {known}")
 
 
 def fit_encoder(table: Table, encoding: Encoding) -> TableEncoder:
@@ -184,7 +184,7 @@ def fit_encoder(table: Table, encoding: Encoding) -> TableEncoder:
         raise InvalidData(
             f"missing cells in {gaps}; choose encoding.missing: drop_rows, mean, median, most_frequent or "
             "indicator, or exclude the columns",
-            [Issue(f"/features/{c}", "missing_values", f"{k} empty cells") for c, k in gaps.items()],
+            [Issue(pointer("features", c), "missing_values", f"{k} empty cells") for c, k in gaps.items()],
         )
     features = tuple(_feature(name, col, encoding) for name, col in table.items())
     width = sum(len(f.names) for f in features)
@@ -216,7 +216,7 @@ def _feature(name: str, column: Column, encoding: Encoding) -> Feature:
     present = column.values[~missing]
     if not len(present):
         raise InvalidData(
-            f"column {name!r} has no value at all; exclude it", [Issue(f"/features/{name}", "empty", "no value")]
+            f"column {name!r} has no value at all; exclude it", [Issue(pointer("features", name), "empty", "no value")]
         )
     indicator = encoding.missing == "indicator" and bool(missing.any())
     fills = encoding.missing not in ("error", "drop_rows")
@@ -227,12 +227,12 @@ def _feature(name: str, column: Column, encoding: Encoding) -> Feature:
     if encoding.categorical == "error":
         raise InvalidData(
             f"column {name!r} is {column.type} and encoding.categorical is 'error'",
-            [Issue(f"/features/{name}", "categorical", "exclude it or choose one_hot or ordinal")],
+            [Issue(pointer("features", name), "categorical", "exclude it or choose one_hot or ordinal")],
         )
     if len(levels) > MAX_LEVELS:
         raise InvalidData(
             f"column {name!r} has {len(levels)} distinct values, more than {MAX_LEVELS}; exclude it",
-            [Issue(f"/features/{name}", "too_many_levels", f"{len(levels)} levels")],
+            [Issue(pointer("features", name), "too_many_levels", f"{len(levels)} levels")],
         )
     counts = Counter(present.tolist())
     common = max(levels, key=lambda v: counts[v]) if fills else None

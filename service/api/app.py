@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 import ml_core
-from ml_core.errors import MLError
+from ml_core.errors import MLError, pointer
 from service.api.hot import HotPath
 from service.api.methods import Methods, allowed
 from service.api.middleware import AccessLog, Envelope, Gate
@@ -26,7 +26,6 @@ from service.api.routes import algorithms, datasets, jobs, models, operations, p
 from service.api.schemas import estimator_schemas
 from service.container import Services
 from service.errors import Conflict, Malformed, NotAcceptable, ServiceError, TooLarge, UnknownMediaType
-from service.intake.findings import pointer
 from service.ports import Json
 from service.runner.embedded import Embedded
 

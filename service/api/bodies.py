@@ -15,9 +15,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from ml_core.errors import pointer
 from service.api.accept import choose
 from service.errors import Invalid, Issue, Malformed, TooLarge, UnknownMediaType
-from service.intake.findings import pointer
 
 JSON_TYPES = ("application/json",)
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")

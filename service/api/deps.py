@@ -26,11 +26,14 @@ def services(request: Request) -> Services:
 
 
 Use = Annotated[Services, Depends(services)]
-ModelId = Annotated[str, Path(description="Id, name (its newest ready version) or name@version.",
-                              examples=["penguin-species"])]  # fmt: skip
-DatasetId = Annotated[str, Path(description="Id of a dataset.", examples=["ds_06h1zcpa08002w0a4dakjxnn7q"])]
-JobId = Annotated[str, Path(description="Id of a job.", examples=["job_06h1zcs73w00y0j2a2h129he6s"])]
-SampleName = Annotated[str, Path(description="Name of a bundled table.", examples=["penguins"])]
+MODEL = "Id, name (its newest ready version) or name@version."
+ModelId = Annotated[str, Path(description=MODEL, examples=["iris-species"])]
+BayesianId = Annotated[str, Path(description=MODEL, examples=["iris-width"])]
+TransformId = Annotated[str, Path(description=MODEL, examples=["iris-axes"])]
+DensityId = Annotated[str, Path(description=MODEL, examples=["iris-groups"])]
+DatasetId = Annotated[str, Path(description="Id of a dataset, or its name (the newest).", examples=["iris"])]
+JobId = Annotated[str, Path(description="Id of a job, or a model, whose fit is meant.", examples=["iris-species"])]
+SampleName = Annotated[str, Path(description="Name of a bundled table.", examples=["iris"])]
 AlgorithmName = Annotated[str, Path(description="Name of an algorithm.", examples=["logistic_regression"])]
 FunctionName = Annotated[str, Path(description="Name of a function.", examples=["roc_curve"])]
 Limit = Annotated[int, Query(ge=1, le=500, description="Most items on the page.")]

@@ -55,18 +55,29 @@ class JobLimits(Strict):
     cores: int | None = Field(None, ge=1, description="Cores; the result does not depend on it.")
 
 
-FIT_EXAMPLE: Any = {
-    "estimator": {"algorithm": "logistic_regression", "params": {"alpha": 1.0}},
-    "dataset": "penguins", "target": "species", "encoding": {"missing": "drop_rows", "scale": "standard"},
-    "features": ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"], "seed": 0,
-    "name": "penguin-species",
+LENGTHS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
+
+
+def _fit(summary: str, name: str, algorithm: str, **more: Any) -> Any:
+    """A named example of a fit on the sample `iris`, whose model the examples of other operations ask."""
+    body = {"estimator": {"algorithm": algorithm, "params": {}}, "dataset": "iris", "features": LENGTHS, "name": name}
+    return {"summary": summary, "value": body | more}
+
+
+FIT_EXAMPLES: dict[str, Any] = {
+    "classes": _fit("Classes: softmax regression", "iris-species", "logistic_regression", target="species",
+                    estimator={"algorithm": "logistic_regression", "params": {"alpha": 1.0}}),
+    "posterior": _fit("A posterior: Bayesian linear regression", "iris-width", "bayesian_linear_regression",
+                      features=LENGTHS[:3], target="petal_width"),
+    "transform": _fit("A transform: principal components", "iris-axes", "principal_component_analysis"),
+    "density": _fit("A density to draw from: Gaussian mixture", "iris-groups", "gaussian_mixture"),
 }  # fmt: skip
 
 
 class FitRequest(Strict):
     """A fit: which algorithm, on which table, to predict what."""
 
-    model_config = ConfigDict(json_schema_extra={"example": FIT_EXAMPLE})
+    model_config = ConfigDict(json_schema_extra={"example": FIT_EXAMPLES["classes"]["value"]})
     estimator: Spec = Field(description='Estimator spec: {"algorithm": name, "params": {…}}, nested at will.')
     dataset: str = Field(description="Id or name of a dataset, or the name of a bundled sample.")
     rows: RowChoice | None = Field(None, description="Which rows; all by default.")
@@ -97,10 +108,10 @@ class Rows(Strict):
 
     rows: list[dict[str, Any]] | None = Field(None, description="One object per row, by column name.")
     columns: dict[str, list[Any]] | None = Field(None, description="One list per column.")
-    dataset: str | None = Field(None, description="Id of a dataset.")
+    dataset: str | None = Field(None, description="Id of a dataset, or its name.")
 
 
-ROW_EXAMPLE: Any = {"bill_length_mm": 39.1, "bill_depth_mm": 18.7, "flipper_length_mm": 181, "body_mass_g": 3750}
+ROW_EXAMPLE: Any = dict(zip(LENGTHS, [5.1, 3.5, 1.4, 0.2], strict=True))
 
 
 class PredictRequest(Rows):
@@ -145,8 +156,8 @@ class SampleRequest(Strict):
 class DatasetRef(Strict):
     """A dataset to score or learn from."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"dataset": "penguins"}})
-    dataset: str = Field(description="Id of a dataset with the model's columns and target.")
+    model_config = ConfigDict(json_schema_extra={"example": {"dataset": "iris"}})
+    dataset: str = Field(description="Id or name of a dataset with the model's columns and target.")
 
 
 class ModelPatch(Strict):
@@ -159,7 +170,7 @@ class ModelPatch(Strict):
 class DatasetPatch(Strict):
     """Fields of a dataset that may change; columns by name."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"description": "Palmer penguins"}})
+    model_config = ConfigDict(json_schema_extra={"example": {"description": "Fisher's iris"}})
     name: str | None = Field(None, min_length=1, max_length=200, description="New name.")
     description: str | None = Field(None, max_length=10_000, description="New description.")
     labels: dict[str, str] | None = Field(None, description="Replaces the labels.")

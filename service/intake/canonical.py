@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.intake.findings import Typed, one_chunk, pointer, refuse, warning
+from ml_core.errors import pointer
+from service.intake.findings import Typed, one_chunk, refuse, warning
 from service.intake.types import big_integers, text_type
 
 BLOCK = 1 << 16

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from ml_core.errors import pointer
 from service.disk import full_disk
 from service.errors import Invalid, Issue
 
@@ -22,11 +23,6 @@ MAX_REJECTS = 20
 MAX_COLUMNS = 20_000
 IN_MEMORY = 64 << 20
 Json = dict[str, Any]
-
-
-def pointer(*parts: object) -> str:
-    """A JSON pointer (RFC 6901) to these parts."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def refuse(where: str, code: str, detail: str) -> Invalid:

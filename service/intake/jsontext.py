@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ml_core.errors import pointer
 from service.errors import Invalid, Issue, TooLarge
 from service.intake.delimited import as_utf8
 from service.intake.findings import (
@@ -26,7 +27,6 @@ from service.intake.findings import (
     Shelf,
     Typed,
     one_chunk,
-    pointer,
     refuse,
     warning,
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ml_core.errors import pointer
 from service.errors import Invalid, Issue
 from service.intake.columnar import read_arrow, read_parquet
 from service.intake.convert import convert, parse
@@ -24,7 +25,6 @@ from service.intake.findings import (
     Type,
     Typed,
     one_chunk,
-    pointer,
     refuse,
     warning,
 )

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ml_core.errors import pointer
 from service.errors import Invalid, Issue
-from service.intake.findings import TYPES, Typed, pointer
+from service.intake.findings import TYPES, Typed
 from service.intake.profile import column_profile
 from service.intake.read import converted
 from service.ports import Json

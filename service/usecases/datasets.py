@@ -167,8 +167,14 @@ class DatasetService:
         )
 
     def get(self, dataset_id: str) -> Json:
-        """The record with its profile and `revision`; NotFound."""
-        return self._datasets.get(dataset_id)
+        """The record with its profile and `revision`, by id or by name (the newest of that name); NotFound."""
+        try:
+            return self._datasets.get(dataset_id)
+        except NotFound:
+            named = self.page(limit=1, name=dataset_id).items
+            if not named:
+                raise
+            return dict(named[0])
 
     def page(self, *, limit: int = 50, cursor: str | None = None, name: str | None = None) -> Page:
         """Records, newest first."""
@@ -249,8 +255,8 @@ class DatasetService:
     def delete(self, dataset_id: str, revision: int | None = None) -> None:
         """Remove the dataset, and its table unless another dataset shares it; NotFound, Stale, Conflict."""
         record = self.get(dataset_id)
-        self._not_needed(dataset_id, "delete")
-        self._datasets.remove(dataset_id, revision)
+        self._not_needed(record["id"], "delete")
+        self._datasets.remove(record["id"], revision)
         self._forget(record["sha256"])
 
     def _not_needed(self, dataset_id: str, what: str) -> None:

@@ -97,13 +97,13 @@ class Inference:
         rows = body["rows"] if given == ["rows"] else _transpose(body["columns"])
         if not rows:
             raise Invalid("there are no rows to answer for", issues=(Issue("/" + given[0], "too_short", "send a row"),))
-        if len(rows) > MAX_ROWS:
-            raise TooLarge(f"{len(rows)} rows; a request takes at most {MAX_ROWS}")
+        _limited(len(rows))
         X, extra = encode(model.fitted.encoder, rows)
         return X, _ignored(extra)
 
     def _dataset_matrix(self, model: Loaded, dataset_id: str) -> Batch:
         record, table = self.datasets.get(dataset_id), self.datasets.table(dataset_id)
+        _limited(record["rows"])
         kinds = {c["name"]: c["type"] for c in record["columns"]}
         wanted = [f.name for f in model.fitted.encoder.features]
         X, keep = model.fitted.encoder.matrix({c: tabular.column(table[c], kinds[c]) for c in wanted if c in kinds})
@@ -208,7 +208,8 @@ class Inference:
         X, notes = self._dataset_matrix(model, dataset_id)
         target = model.record["record"].get("target")
         y = None if target is None else self.truth(target, dataset_id, estimator)
-        return {"model": model.id, "dataset": dataset_id, "metrics": metrics(estimator, X, y), "warnings": notes}
+        scored = self.datasets.get(dataset_id)["id"]
+        return {"model": model.id, "dataset": scored, "metrics": metrics(estimator, X, y), "warnings": notes}
 
     def truth(self, target: Any, dataset_id: str, estimator: Any) -> np.ndarray:
         """The target of a dataset's rows as the estimator learned it; Invalid where it is absent or has gaps."""
@@ -251,6 +252,11 @@ def _intervals(model: Loaded, estimator: Any, X: np.ndarray, level: float) -> An
     if found is None:
         raise Unsupported("the predictive distribution is over labels, which have no intervals; see probabilities")
     return plain(found)
+
+
+def _limited(rows: int) -> None:
+    if rows > MAX_ROWS:
+        raise TooLarge(f"{rows} rows; a request takes at most {MAX_ROWS}")
 
 
 def _transpose(columns: Mapping[str, Sequence[Any]]) -> list[Json]:

@@ -30,6 +30,7 @@ class Updates:
     def submit(self, key: str, model_id: str, dataset_id: str) -> Job:
         """Queue the update of a model with the rows of a dataset, as `model_id`."""
         model, estimator = self.inference.capable(key, "update", "update")
+        dataset_id = self.datasets.get(dataset_id)["id"]
         self._batch(model, estimator, dataset_id)
         record = model.record["record"] | {"updates": model.id, "rows_of": dataset_id}
         before = self.ledger.get(model.record["job"]).limits

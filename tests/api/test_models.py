@@ -275,3 +275,20 @@ def test_progress_of_a_fit_and_its_validation_never_goes_back():
     assert fractions[3] == pytest.approx(1 / 3)
     assert fractions[-1] == 1.0
     assert told[4]["message"] == "fit 2 of 3, 1 of 10 iterations"
+
+
+def test_a_column_name_with_a_slash_is_escaped_in_pointers(client):
+    text = "a/b,c~d,y\n" + "\n".join(f"{i},{i % 7},{i * 2.5}" for i in range(20))
+    data = client.post("/v1/datasets", content=text.encode()).json()["id"]
+    model = fit(client, estimator=spec("linear_regression"), dataset=data, target="y")
+    for row, pointer in (({"a/b": "x", "c~d": 1}, "/rows/0/a~1b"), ({"a/b": 1}, "/rows/0/c~0d")):
+        answer = client.post(f"/v1/models/{model['id']}/predict", json={"rows": [row]})
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+def test_rows_of_a_dataset_are_bounded_like_rows_in_the_body(client, scaler, penguins, monkeypatch):
+    monkeypatch.setattr("service.usecases.inference.MAX_ROWS", 100)
+    here = f"/v1/models/{scaler['id']}/transform"
+    assert client.post(here, json={"dataset": penguins}).status_code == 413
+    assert client.post(here, json={"rows": [{"bill_length_mm": 1, "body_mass_g": 2}] * 101}).status_code == 413

@@ -16,6 +16,7 @@ from service.api.deps import Cursor, JobId, Limit, Use, json_response
 from service.api.documents import job_document
 from service.api.problems import document
 from service.api.schemas import JobOut, Listing
+from service.container import Services
 from service.errors import Conflict, Invalid, NotFound
 from service.ports import TERMINAL, Job, Ledger
 
@@ -35,10 +36,15 @@ def list_jobs(
     return json_response({"items": [job_document(j) for j in page.items], "next_cursor": page.next_cursor})
 
 
+def _named(use: Services, key: str) -> str:
+    """The id of a job, given as it is or as the model it makes."""
+    return key if key.startswith("job_") else str(use.models.get(key)["job"])
+
+
 @router.get("/{job_id}", operation_id="get_job", summary="One job", response_model=JobOut, responses=document(NotFound))
 def get_job(use: Use, job_id: JobId) -> Response:
     """State, progress, attempts and, when it failed, the reason."""
-    return json_response(job_document(use.ledger.get(job_id)))
+    return json_response(job_document(use.ledger.get(_named(use, job_id))))
 
 
 @router.post("/{job_id}/cancel", operation_id="cancel_job", summary="Cancel a job", status_code=202,
@@ -46,7 +52,7 @@ def get_job(use: Use, job_id: JobId) -> Response:
              responses=document(NotFound, Conflict))  # fmt: skip
 def cancel_job(use: Use, job_id: JobId) -> Response:
     """The job ends as cancelled within 5 seconds, whatever it is doing; 409 when it already ended otherwise."""
-    return json_response(job_document(use.ledger.cancel(job_id)), 202)
+    return json_response(job_document(use.ledger.cancel(_named(use, job_id))), 202)
 
 
 @router.get("/{job_id}/events", operation_id="follow_job", summary="Follow a job", response_class=StreamingResponse,
@@ -56,7 +62,7 @@ def follow_job(
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", description="Last event you have.")] = None,
 ) -> Response:  # fmt: skip
     """Server-sent events `state`, `progress` (at most five a second) and `done`."""
-    first = use.ledger.get(job_id)
+    first = use.ledger.get(_named(use, job_id))
     stream = events(use.ledger, first, last_event_id)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 

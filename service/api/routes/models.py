@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Body, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response
 
@@ -13,6 +13,7 @@ from ml_core.bundle import save_bundle
 from ml_core.errors import InvalidData, InvalidParameter
 from service.api.bodies import StrictRoute
 from service.api.deps import (
+    BayesianId,
     Cursor,
     IdempotencyKey,
     IfMatch,
@@ -29,7 +30,7 @@ from service.api.deps import (
 )  # fmt: skip
 from service.api.documents import model_document, model_etag
 from service.api.problems import document
-from service.api.schemas import Certified, DatasetRef, FitRequest, Listing, ModelOut, ModelPatch, Open
+from service.api.schemas import FIT_EXAMPLES, Certified, DatasetRef, FitRequest, Listing, ModelOut, ModelPatch, Open
 from service.container import Services
 from service.errors import Conflict, Invalid, Issue, Malformed, NotFound, QueueFull, Stale, TooLarge
 from service.ports import Job
@@ -67,7 +68,8 @@ def _issues(error: Any) -> tuple[Issue, ...]:
 @router.post("", operation_id="create_model", summary="Fit a model", status_code=201, response_model=ModelOut,
              responses={202: {"description": "Queued; follow `job`", "model": ModelOut}, **REFUSALS})  # fmt: skip
 async def create_model(
-    request: Request, use: Use, body: FitRequest, idempotency_key: IdempotencyKey = None, prefer: Prefer = None
+    request: Request, use: Use, body: Annotated[FitRequest, Body(openapi_examples=FIT_EXAMPLES)],
+    idempotency_key: IdempotencyKey = None, prefer: Prefer = None,
 ) -> Response:
     """Fit any algorithm on any dataset. Short fits are waited for (201), long ones queued (202)."""
     wait = wait_seconds(prefer)
@@ -180,7 +182,7 @@ def get_bundle(use: Use, model_id: ModelId) -> Response:
              response_model=ModelOut, responses={202: {"description": "Queued", "model": ModelOut},
                                                  **REFUSALS})  # fmt: skip
 async def update_model(
-    request: Request, use: Use, model_id: ModelId, body: DatasetRef, idempotency_key: IdempotencyKey = None,
+    request: Request, use: Use, model_id: BayesianId, body: DatasetRef, idempotency_key: IdempotencyKey = None,
     prefer: Prefer = None,
 ) -> Response:  # fmt: skip
     """A new version: the posterior becomes the prior of the dataset's rows. The old rows are not needed."""

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ml_core.errors import InvalidData
 from service.api.bodies import StrictRoute
-from service.api.deps import ModelId, Use, json_response
+from service.api.deps import BayesianId, DensityId, ModelId, TransformId, Use, json_response
 from service.api.problems import document
 from service.api.schemas import (
     DatasetRef,
@@ -38,7 +38,7 @@ def predict(use: Use, model_id: ModelId, body: PredictRequest) -> Response:
 @router.post(
     "/posterior", operation_id="posterior", summary="Predictive distributions", response_model=Open, responses=REFUSALS
 )
-def posterior(use: Use, model_id: ModelId, body: PosteriorRequest) -> Response:
+def posterior(use: Use, model_id: BayesianId, body: PosteriorRequest) -> Response:
     """A distribution for each row; with `joint` their joint distribution, with `samples` draws."""
     return json_response(use.inference.posterior(model_id, body.model_dump()))
 
@@ -47,7 +47,7 @@ def posterior(use: Use, model_id: ModelId, body: PosteriorRequest) -> Response:
             response_model=Open,
             responses=document(NotFound, Conflict))  # fmt: skip
 def parameter_posterior(
-    use: Use, model_id: ModelId,
+    use: Use, model_id: BayesianId,
     level: Annotated[float, Query(gt=0, lt=1, description="Level of the equal-tailed intervals.")] = 0.9,
 ) -> Response:  # fmt: skip
     """The posterior of each parameter block, where the algorithm keeps one; 409 with the reason otherwise."""
@@ -55,20 +55,20 @@ def parameter_posterior(
 
 
 @router.post("/transform", operation_id="transform", summary="Transform rows", response_model=Open, responses=REFUSALS)
-def transform(use: Use, model_id: ModelId, body: TransformRequest) -> Response:
+def transform(use: Use, model_id: TransformId, body: TransformRequest) -> Response:
     """Projections, scaled columns, distances to centres: whatever the transform gives, with names."""
     return json_response(use.inference.transform(model_id, body.model_dump()))
 
 
 @router.post("/inverse_transform", operation_id="inverse_transform", summary="Undo a transform", response_model=Open,
              responses=REFUSALS)  # fmt: skip
-def inverse_transform(use: Use, model_id: ModelId, body: InverseRequest) -> Response:
+def inverse_transform(use: Use, model_id: TransformId, body: InverseRequest) -> Response:
     """Rows in the output space back to the columns of the input."""
     return json_response(use.inference.inverse_transform(model_id, body.values))
 
 
 @router.post("/sample", operation_id="sample", summary="Draw rows", response_model=Open, responses=REFUSALS)
-def sample(use: Use, model_id: ModelId, body: SampleRequest) -> Response:
+def sample(use: Use, model_id: DensityId, body: SampleRequest) -> Response:
     """Draws from a generative model; equal seeds give equal rows."""
     return json_response(use.inference.sample(model_id, body.n, body.seed))
 
