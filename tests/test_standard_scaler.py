@@ -153,3 +153,14 @@ def test_refitting_keeps_nothing() -> None:
 def test_other_types_are_converted_first(kind: str) -> None:
     X = (MEASURED * 3).astype(kind)
     np.testing.assert_array_equal(StandardScaler().fit(X).scale_, StandardScaler().fit(X.astype(float)).scale_)
+
+
+def test_certificates_allow_for_the_rounding_of_long_sums():
+    r = np.random.default_rng(0)
+    for n in (20_000, 200_000):
+        X = np.column_stack([(r.random(n) < 0.3).astype(float), np.round(r.gamma(1.0, 4.0, n)), r.normal(1e3, 1.0, n)])
+        report = StandardScaler().fit(X).diagnostics(X)
+        assert all(c.holds for c in report.certificates), report.certificates
+    moved = StandardScaler().fit(X)
+    moved.mean_ = moved.mean_ + 1e-9
+    assert not all(c.holds for c in moved.diagnostics(X).certificates)

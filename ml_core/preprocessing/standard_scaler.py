@@ -97,7 +97,8 @@ class StandardScaler(Weighted, Inverts, Transformer):
         })  # fmt: skip
         mean = p @ Z
         if self.with_mean:
-            out.certificates.append(Certificate("largest_scaled_mean", float((np.abs(mean) / spread).max()), 16 * EPS,
+            out.certificates.append(Certificate(
+                "largest_scaled_mean", float((np.abs(mean) / spread).max()), EPS * (16 + len(X) ** 0.5),
                 "the scaled columns have mean 0, relative to the largest |x| in scales"))  # fmt: skip
         if self.with_std and varies.any():
             total = float(s.sum())
