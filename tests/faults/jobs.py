@@ -118,8 +118,14 @@ def allocate(job: Job, report: Report) -> dict[str, Any]:
 
 
 def hog(job: Job, report: Report) -> dict[str, Any]:
-    """Take memory in a child process, which the limit on this one's data pages does not see."""
-    code = "x = []\nwhile True: x.append(bytearray(b'1') * (1 << 23))"
+    """Take memory in a child process, which the limit on this one's data pages does not see, and hold it.
+
+    The child has such a limit too and may reach it between two looks of the watchdog, so it keeps what it got.
+    """
+    code = (
+        "import signal\nx = []\ntry:\n    while True: x.append(bytearray(b'1') * (1 << 23))\n"
+        "except MemoryError:\n    signal.pause()"
+    )
     subprocess.run([sys.executable, "-c", code], check=False)
     return loop(job, report)
 
