@@ -60,15 +60,19 @@ def check_matrix(
     if A.shape[1] < 1:
         raise InvalidData(f"Found array with 0 feature(s) (shape={A.shape}) while a minimum of 1 is required.")
     A = np.ascontiguousarray(A, dtype=np.float64)
-    _check_domain(A, accepts, owner)
-    if largest < math.inf:
-        _check_range(A, owner, largest)
+    top = np.maximum(A.max(axis=0), -A.min(axis=0)) if largest < math.inf else None
+    if top is None or accepts != "real" or not np.isfinite(top).all():
+        _check_domain(A, accepts, owner)
+    if top is not None:
+        _check_range(A, top, owner, largest)
     return A
 
 
-def _check_range(A: Matrix, owner: str, largest: float) -> None:
-    """Refuse cells above `largest` and, where that is so because of squares, columns whose squares vanish."""
-    top = np.maximum(A.max(axis=0), -A.min(axis=0))
+def _check_range(A: Matrix, top: Vector, owner: str, largest: float) -> None:
+    """Refuse cells above `largest` and, where that is so because of squares, columns whose squares vanish.
+
+    `top` (d,) is the largest magnitude of each column.
+    """
     if (top > largest).any():
         i, j = np.argwhere(np.abs(A) > largest)[0]
         text = f"magnitudes up to {largest:g}; divide column {column_name(j)} by a constant"

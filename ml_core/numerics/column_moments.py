@@ -6,9 +6,10 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData
+from ml_core.numerics.jit import compiled
 
 BLOCK = 1024
-"""Rows that stay in the cache between the operations on them."""
+"""Rows summed by themselves before they are added to the rest, so that long sums round little."""
 LEAST = float(np.finfo(float).smallest_subnormal)
 REACH = 1e300
 """Magnitude up to which differences of cells, and the sums used here, are finite."""
@@ -32,6 +33,25 @@ def degrees(s: Vector, ddof: int) -> float:
     return total - ddof
 
 
+@compiled(lambda: (np.ones((3, 2)), np.ones(3), np.zeros(2), np.ones(2), np.zeros(2)))
+def _sums(X: Matrix, p: Vector, middle: Vector, unit: Vector, shift: Vector) -> tuple[Vector, Vector]:
+    """Σᵢ pᵢzᵢ and Σᵢ pᵢzᵢ² of z = (x - middle)/unit - shift, (d,) each."""
+    n, d = X.shape
+    first, second = np.zeros(d), np.zeros(d)
+    part, squares = np.zeros(d), np.zeros(d)
+    for i in range(n):
+        for j in range(d):
+            z = (X[i, j] - middle[j]) / unit[j] - shift[j]
+            part[j] += p[i] * z
+            squares[j] += p[i] * z * z
+        if i % BLOCK == BLOCK - 1 or i == n - 1:
+            first += part
+            second += squares
+            part[:] = 0.0
+            squares[:] = 0.0
+    return first, second
+
+
 def column_moments(X: Matrix, s: Vector, ddof: int = 0) -> tuple[Vector, Vector, np.ndarray]:
     """Mean, standard deviation (1 for a constant column) and whether the column is constant, (d,) each; O(n d).
 
@@ -42,14 +62,9 @@ def column_moments(X: Matrix, s: Vector, ddof: int = 0) -> tuple[Vector, Vector,
     constant = low == high
     middle = np.where(constant, low, 0.5 * low + 0.5 * high)
     unit = np.where(constant, 1.0, np.maximum(high - middle, middle - low))
-    p, blocks = s / total, [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
-    shift, rest, square = np.zeros((3, X.shape[1]))
-    for b in blocks:
-        shift += p[b] @ ((X[b] - middle) / unit)
-    for b in blocks:
-        D = (X[b] - middle) / unit - shift
-        rest += p[b] @ D
-        square += p[b] @ (D * D)
+    p = s / total
+    shift, _ = _sums(X, p, middle, unit, np.zeros(X.shape[1]))
+    rest, square = _sums(X, p, middle, unit, shift)
     factor = total / (total - ddof) if total > ddof else 1.0
     var = factor * np.maximum(square - rest * rest, 0.0)
     sd = np.maximum(np.sqrt(var) * unit, LEAST)
