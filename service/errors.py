@@ -14,6 +14,7 @@ ServiceError
 ├─ Unauthenticated     a key is needed and none, or an unknown one, came
 ├─ StorageFull         the disk cannot take the write
 ├─ NotReady            a part of the service is not up yet
+├─ EngineLost          an engine or a store that the job works with went away; the job runs again
 └─ ArtifactRejected    a stored file failed its digest, signature or allow-list
 
 The docstring of a class is its default message.
@@ -96,6 +97,10 @@ class StorageFull(ServiceError):
 
 class NotReady(ServiceError):
     """The service is not ready yet."""
+
+
+class EngineLost(ServiceError):
+    """An engine or store that the job worked with went away."""
 
 
 class ArtifactRejected(ServiceError):

@@ -30,7 +30,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class NewJob:
-    """A job to be queued. `resource` is the id of what it makes; `needs` are ids that may not be deleted meanwhile."""
+    """A job to be queued.
+
+    `resource` is the id of what it makes; `needs` are ids that may not be deleted meanwhile; `spread` asks for the
+    engine of several machines; `tenant` is the id of the API key that asked, "" without keys.
+    """
 
     kind: str
     resource: str
@@ -39,6 +43,8 @@ class NewJob:
     limits: Limits
     priority: int = 0
     needs: tuple[str, ...] = ()
+    spread: bool = False
+    tenant: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,9 @@ class Job:
     cancel_requested: bool = False
     queue_position: int | None = None
     log_tail: str = ""
+    spread: bool = False
+    tenant: str = ""
+    engine_losses: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,6 +155,9 @@ class Ledger(Leases, Protocol):
     def page(self, *, limit: int, cursor: str | None, state: str | None = None, kind: str | None = None) -> Page:
         """Jobs, newest first."""
 
+    def attempts(self, job_id: str) -> list[Json]:
+        """How each ended attempt went: attempt, host, pid, exit_code, peak_rss_bytes, cpu_seconds, error, finished."""
+
     def needed(self, resource: str) -> bool:
         """Whether a queued or running job needs this resource."""
 
@@ -153,11 +165,40 @@ class Ledger(Leases, Protocol):
         """Cancel: a queued job at once, a running one by a flag its runner sees; Conflict when it ended otherwise."""
 
 
+@dataclass(frozen=True)
+class RunnerFacts:
+    """What a runner tells of itself: its state is `well` or why it cannot work now."""
+
+    owner: str
+    host: str
+    pid: int
+    version: str
+    slots: int
+    busy: int
+    state: str = "well"
+
+
+class Runners(Protocol):
+    """Who works on jobs: a row per runner, renewed with its leases."""
+
+    def beat(self, facts: RunnerFacts) -> None:
+        """Write the row; the database's clock dates it."""
+
+    def leave(self, owner: str) -> None:
+        """Remove the row of a runner that ends."""
+
+    def alive(self) -> list[RunnerFacts]:
+        """The runners that wrote within one lease."""
+
+
 class Objects(Protocol):
-    """Immutable bytes under keys like `tables/ab12….parquet`; a write is whole or absent, durable at return."""
+    """Immutable bytes under keys like `tables/ab12….parquet`; a write is whole or absent, durable at return.
+
+    A key is written once: its bytes never change, and a second write of the same key leaves the first in place.
+    """
 
     def put_file(self, key: str, source: Path) -> None:
-        """Store the file's bytes (moving it when on the same disk); StorageFull."""
+        """Store the file's bytes (moving it when on the same disk); StorageFull, EngineLost."""
 
     def path(self, key: str) -> Path:
         """A local, readable file with these bytes; NotFound."""

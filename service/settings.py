@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,6 +21,31 @@ class Settings(BaseModel):
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on.")] = 8000
     database: Annotated[str | None, Field(description="SQLAlchemy URL; empty means SQLite in the data folder.")] = None
+    objects: Annotated[
+        str | None, Field(pattern=r"^s3://", description="s3://bucket/prefix; empty means files in the data folder.")
+    ] = None
+    secret: Annotated[
+        str | None,
+        Field(pattern=r"^[0-9a-fA-F]{64,}$", repr=False, description="Hex key that signs models, the same everywhere."),
+    ] = None
+    cache_bytes: Annotated[int, Field(gt=0, description="Local copies of stored objects kept by one host.")] = 32 << 30
+    runner: Annotated[
+        Literal["embedded", "none"], Field(description="Whether `serve` runs jobs itself or leaves them to runners.")
+    ] = "embedded"
+    dask: Annotated[str | None, Field(description="Address of the Dask scheduler that spread fits use.")] = None
+    engine_wait_seconds: Annotated[
+        float, Field(gt=0, description="A spread fit waits so long for its engine, then runs on local cores.")
+    ] = 60.0
+    max_engine_losses: Annotated[int, Field(ge=1, description="Losses of the engine before a job fails.")] = 5
+    grace_seconds: Annotated[
+        float, Field(ge=0, description="Running jobs may end within this at SIGTERM, then they are handed back.")
+    ] = 20.0
+    retention_days: Annotated[
+        float, Field(gt=0, description="Ended jobs whose product is gone are kept for so long.")
+    ] = 30.0
+    orphan_hours: Annotated[
+        float, Field(gt=0, description="Stored objects that nothing names are removed after this.")
+    ] = 24.0
     slots: Annotated[int, Field(ge=1, description="Long jobs that one runner works on at once.")] = max(
         1, (os.cpu_count() or 2) // 2
     )
@@ -28,6 +53,7 @@ class Settings(BaseModel):
     lease_seconds: Annotated[float, Field(gt=0, description="A runner silent for longer loses its jobs.")] = 30.0
     max_attempts: Annotated[int, Field(ge=1, description="Attempts before a crashing job fails.")] = 3
     max_queued: Annotated[int, Field(ge=1, description="Queued jobs beyond which submissions answer 429.")] = 10_000
+    max_queued_per_key: Annotated[int, Field(ge=1, description="The same for the jobs of one API key.")] = 5_000
     wall_seconds: Annotated[float, Field(gt=0, description="Default wall-clock limit of a job.")] = 3600.0
     memory_bytes: Annotated[int, Field(gt=0, description="Default memory limit of a job.")] = 8 << 30
     upload_bytes: Annotated[int, Field(gt=0, description="Largest upload, decoded.")] = 4 << 30

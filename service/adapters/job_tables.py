@@ -21,6 +21,7 @@ from sqlalchemy import (
     Text,
     and_,
     case,
+    false,
     func,
     select,
     text,
@@ -50,6 +51,9 @@ jobs = Table(
     Column("state", String(10), nullable=False),
     Column("attempt", Integer, nullable=False),  # grows with every claim: the fence
     Column("spared", Integer, nullable=False),  # attempts handed back unfinished, which do not count
+    Column("lost", Integer, nullable=False, server_default="0"),  # attempts that ended with their engine
+    Column("spread", Boolean, nullable=False, server_default=false()),
+    Column("tenant", String(40), nullable=False, server_default=""),
     Column("owner", String(120)),
     Column("lease_until", Double),
     Column("cancel_requested", Boolean, nullable=False),
@@ -64,6 +68,7 @@ jobs = Table(
     Index("ix_jobs_leases", "lease_until", sqlite_where=_RUNNING, postgresql_where=_RUNNING),
     Index("ix_jobs_resource", "resource", "id"),
     Index("ix_jobs_state", "state", "id"),
+    Index("ix_jobs_kind", "kind", "id"),
     Index("ix_jobs_finished", "finished"),
 )
 
@@ -114,7 +119,8 @@ def job_of(row: Row[Any]) -> Job:
     return Job(
         id=r["id"], kind=r["kind"], resource=r["resource"], spec=r["spec"], lane=r["lane"], priority=r["priority"],
         limits=Limits(r["wall_seconds"], r["memory_bytes"], r["cores"]), state=r["state"],
-        attempts=r["attempt"] - r["spared"], submitted_at=_time(r["submitted"]),
+        attempts=r["attempt"] - r["spared"], spread=r["spread"], tenant=r["tenant"], engine_losses=r["lost"],
+        submitted_at=_time(r["submitted"]),
         started_at=r["started"] and _time(r["started"]), finished_at=r["finished"] and _time(r["finished"]),
         worker=r["owner"], progress=r["progress"], result=r["result"], error=r["error"],
         cancel_requested=r["cancel_requested"], queue_position=r.get("queue_position"), log_tail=r["log_tail"],

@@ -8,11 +8,11 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from service.adapters import rules
 from service.adapters.database import Now
-from service.adapters.job_tables import job_needs, job_of, jobs, select_jobs
+from service.adapters.job_tables import job_attempts, job_needs, job_of, jobs, select_jobs
 from service.adapters.leases import SqlLeases
 from service.errors import Conflict, NotFound, QueueFull
 from service.ids import new_id
-from service.ports import Job, NewJob, Page
+from service.ports import Job, Json, NewJob, Page
 
 
 class SqlLedger(SqlLeases):
@@ -58,6 +58,12 @@ class SqlLedger(SqlLeases):
             found = [job_of(row) for row in connection.execute(query)]
         return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
 
+    def attempts(self, job_id: str) -> list[Json]:
+        """How each ended attempt went, the first one first."""
+        query = select(job_attempts).where(job_attempts.c.job_id == job_id).order_by(job_attempts.c.attempt)
+        with self.db.read() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
     def needed(self, resource: str) -> bool:
         """Whether a queued or running job needs this resource."""
         users = (
@@ -100,5 +106,6 @@ def _row(job_id: str, new: NewJob) -> dict[str, Any]:
         "id": job_id, "kind": new.kind, "resource": new.resource, "spec": new.spec, "lane": new.lane,
         "priority": new.priority, "rank": Now() - rules.AGEING_SECONDS * new.priority, "run_after": Now(),
         "wall_seconds": new.limits.wall_seconds, "memory_bytes": new.limits.memory_bytes, "cores": new.limits.cores,
-        "state": "queued", "attempt": 0, "spared": 0, "cancel_requested": False, "log_tail": "", "submitted": Now(),
+        "state": "queued", "attempt": 0, "spared": 0, "lost": 0,
+        "spread": new.spread, "tenant": new.tenant, "cancel_requested": False, "log_tail": "", "submitted": Now(),
     }  # fmt: skip

@@ -154,6 +154,7 @@ class MemoryLedger(MemoryLeases):
             job = Job(
                 id=new_id("job"), kind=new.kind, resource=new.resource, spec=new.spec, lane=new.lane,
                 limits=new.limits, priority=new.priority, state="queued", attempts=0, submitted_at=_time(now),
+                spread=new.spread, tenant=new.tenant,
             )  # fmt: skip
             self._rows[job.id] = _Row(job, rules.rank(now, new.priority), new.needs)
             self._version += 1

@@ -40,6 +40,7 @@ TABLE: dict[type[Exception], Kind] = {
     sv.QueueFull: Kind(429, "The queue is full"),
     sv.StorageFull: Kind(507, "The disk is full"),
     sv.NotReady: Kind(503, "Not ready"),
+    sv.EngineLost: Kind(503, "Engine lost"),
     sv.ArtifactRejected: Kind(500, "A stored model was rejected"),
     sv.ServiceError: Kind(500, "Service error"),
     ml.UnknownName: Kind(422, "Unknown name"),

@@ -1,0 +1,171 @@
+"""Models that are functions of sums over rows, and fits from chunks that together need not fit in memory.
+
+A model says once how it learns from sums: `_passes(census)` is a generator that yields *parts* (a part maps the checked
+rows of one chunk to a value with `merge`), is sent their total over all rows, and learns from it. `Additive` models ask
+once; k-means, mixtures and Newton's method ask again until they have converged. From that one statement come
+
+    fit_chunks        fitting from chunks, on threads or, where `parallel.use_mapper` is in force, on other machines
+    diagnose_chunks   certificates recomputed in one more pass over the rows (`_audit(census)`)
+    update, forget    rows folded in or taken out of the kept sums (`Additive`)
+
+Totals are merged in the order of the chunks, so where the chunks were read does not change a bit of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from ml_core import naming, parallel, params, progress
+from ml_core.arrays import Labels
+from ml_core.base import Estimator
+from ml_core.capabilities import Forgets, Updates
+from ml_core.certificates import Diagnostics, Notice
+from ml_core.errors import InvalidData
+from ml_core.validation import check_query
+
+
+class Summed(Protocol):
+    """A value that is a sum over rows."""
+
+    def merge(self, other: Self) -> Self:
+        """The value of both sets of rows."""
+
+
+Part = Callable[..., Any]  # (X[, y][, s]) as `_fit` gets them → sums; must be picklable
+Passes = Generator[Part, Any, Any]
+
+
+class Chunks(Protocol):
+    """Rows in pieces. It is sent to whoever reads, so it holds references, not rows."""
+
+    def __len__(self) -> int:
+        """How many pieces there are."""
+
+    def read(self, i: int) -> tuple[Any, Any, Any]:
+        """X (m, d), y (m,) or None, weights (m,) or None of piece i."""
+
+
+@dataclass(frozen=True)
+class Census:
+    """What one look at all rows tells: rows of positive weight, columns, and the sorted labels of a classifier."""
+
+    rows: int
+    width: int
+    classes: Labels | None = None
+
+    def merge(self, other: Census) -> Census:
+        """Of both sets of rows; InvalidData when their widths differ."""
+        if other.width != self.width:
+            raise InvalidData(f"one chunk has {self.width} columns and another {other.width}")
+        known = [c.classes for c in (self, other) if c.classes is not None]
+        return Census(self.rows + other.rows, self.width, np.unique(np.concatenate(known)) if known else None)
+
+
+class Additive(Updates, Forgets):
+    """Everything learned is a function of sums: implement `_sums(X[, y][, s])` and `_solve(sums)`.
+
+    The sums need `merge` and `subtract`; `_solve` stores them as `sums_`.
+    """
+
+    sums_: Any
+
+    def _fit(self, *args: Any) -> None:
+        self._solve(self._sums(*args))  # type: ignore[attr-defined]
+
+    def _update(self, *args: Any) -> None:
+        self._again(self.sums_.merge(self._sums(*args)))  # type: ignore[attr-defined]
+
+    def _forget(self, *args: Any) -> None:
+        self._again(self.sums_.subtract(self._sums(*args)))  # type: ignore[attr-defined]
+
+    def _again(self, sums: Any) -> None:
+        self.notices_: list[Notice] = []
+        self._solve(sums)  # type: ignore[attr-defined]
+
+    def _passes(self, census: Census) -> Passes:
+        self._solve((yield self._sums))  # type: ignore[attr-defined]
+
+
+def chunkable(model: Any) -> bool:
+    """Whether an estimator, or its class, can be fitted from chunks."""
+    return hasattr(model, "_passes") and hasattr(model, "_audit")
+
+
+def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
+    """Fit from chunks; the answer is that of `fit` up to the digits that the model's page states. Returns it.
+
+    InvalidData and InvalidParameter are those of `fit`; the rows of `InvalidData` count within their chunk.
+    """
+    params.validate(type(estimator), estimator.get_params(deep=False))
+    for name in [k for k in vars(estimator) if k.endswith("_")]:
+        delattr(estimator, name)
+    estimator.notices_ = []
+    census = _total(_Count(estimator), chunks, None)
+    if census.rows < estimator.min_rows:
+        raise InvalidData(f"{type(estimator).__name__} needs {estimator.min_rows} rows of positive weight, "
+                          f"got {census.rows}")  # fmt: skip
+    if census.classes is not None:
+        estimator.classes_ = census.classes  # type: ignore[attr-defined]
+        if len(census.classes) < 2:
+            raise InvalidData(f"{type(estimator).__name__} needs two classes, got {list(census.classes)}")
+    _drive(estimator._passes(census), estimator, chunks)  # type: ignore[attr-defined]
+    estimator.n_features_in_ = census.width
+    return estimator
+
+
+def diagnose_chunks(estimator: Estimator, chunks: Chunks) -> Diagnostics:
+    """Certificates and statistics of the fit, recomputed from the fitted parameters and the rows of the chunks."""
+    check_query(estimator)
+    census = _total(_Count(estimator), chunks, None)
+    out: Diagnostics = _drive(estimator._audit(census), estimator, chunks)  # type: ignore[attr-defined]
+    out.warnings = [*estimator.notices_, *out.warnings]
+    return replace(out, tables={k: naming.told(t) for k, t in out.tables.items()})
+
+
+def _drive(passes: Passes, estimator: Estimator, chunks: Chunks) -> Any:
+    """Answer every question of the generator with a total over all rows; what it returns at the end."""
+    try:
+        part = next(passes)
+        while True:
+            part = passes.send(_total(part, chunks, estimator))
+    except StopIteration as end:
+        return end.value
+
+
+def _total(part: Part, chunks: Chunks, checker: Estimator | None) -> Any:
+    total, read = None, parallel.spread_map(_of_chunk, range(len(chunks)), (part, chunks, checker))
+    for done, sums in enumerate(read, start=1):
+        progress.tick(done, total=len(chunks), unit="chunks")
+        if sums is not None:
+            total = sums if total is None else total.merge(sums)
+    if total is None:
+        raise InvalidData("there is no row of positive weight")
+    return total
+
+
+def _of_chunk(i: int, part: Part, chunks: Chunks, checker: Estimator | None) -> Any:
+    """The part's value of one chunk; None when none of its rows counts."""
+    X, y, s = chunks.read(i)
+    if checker is None:
+        return part(X, y, s)
+    args = checker._checked(X, y, s, fresh=False)
+    return part(*args) if len(args[0]) else None
+
+
+@dataclass(frozen=True)
+class _Count:
+    """The part of the census."""
+
+    estimator: Estimator
+
+    def __call__(self, X: Any, y: Any, s: Any) -> Census | None:
+        A = np.asarray(X)
+        keep = np.ones(len(A), dtype=bool) if s is None else np.asarray(s) > 0
+        if not keep.any():
+            return None
+        labels = self.estimator.supervised and self.estimator.task == "classification"
+        return Census(int(keep.sum()), A.shape[1], np.unique(np.asarray(y)[keep]) if labels else None)
