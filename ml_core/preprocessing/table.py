@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,11 +17,12 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData, Issue, pointer
-from ml_core.numerics.column_moments import REACH, column_moments
+from ml_core.preprocessing.column_scale import ColumnScale
 
 ColumnType = Literal["number", "integer", "boolean", "category", "text", "date", "datetime"]
 Missing = Literal["error", "drop_rows", "mean", "median", "most_frequent", "indicator"]
 LEVELLED = ("category", "text")
+UNFILLED = ("error", "drop_rows")
 MAX_LEVELS = 1000
 MAX_ISSUES = 20
 
@@ -177,56 +178,74 @@ def _unseen(i: int, f: Feature, value: Any) -> Issue:
     return Issue(pointer("rows", i, f.name), "unknown_level", f"{value!r} was never seen in training; known: {known}")
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What an encoding learns from one column: rows, empty cells, how often each level occurs, a number for gaps."""
+
+    type: ColumnType
+    rows: int
+    missing: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    fill: float | None = None
+
+
+def facts_of(column: Column, encoding: Encoding) -> Facts:
+    """The facts of a column in memory."""
+    missing = column.missing
+    gaps = int(missing.sum())
+    present = column.values[~missing] if gaps else column.values
+    if column.type in LEVELLED:
+        return Facts(column.type, len(missing), gaps, Counter(present.tolist()))
+    fill = numeric_fill(present, encoding.missing) if len(present) else None
+    return Facts(column.type, len(missing), gaps, fill=fill)
+
+
 def fit_encoder(table: Table, encoding: Encoding) -> TableEncoder:
     """Learn levels, fills and scales from the training rows; InvalidData names columns and counts it cannot take."""
-    gaps = {c: int(col.missing.sum()) for c, col in table.items() if col.missing.any()}
+    bare = encoder_of({name: facts_of(column, encoding) for name, column in table.items()}, encoding)
+    if encoding.scale == "none":
+        return bare
+    X, _ = bare.matrix(table)
+    return scaled(bare, ColumnScale.of(X, bare.names) if len(X) else None, encoding)
+
+
+def scaled(bare: TableEncoder, found: ColumnScale | None, encoding: Encoding) -> TableEncoder:
+    """The encoder with the scale that the encoded rows have; InvalidData when there are none."""
+    if encoding.scale == "none":
+        return bare
+    if found is None:
+        raise InvalidData("no row is complete: dropping those with empty cells leaves none",
+                          [Issue("/encoding/missing", "no_rows", "exclude sparse columns or impute")])  # fmt: skip
+    shift, scale = found.affine(encoding.scale)
+    return replace(bare, shift=shift, scale=scale)
+
+
+def encoder_of(facts: Mapping[str, Facts], encoding: Encoding) -> TableEncoder:
+    """The encoder, not yet scaled, of columns of which these facts are known; InvalidData as of `fit_encoder`."""
+    gaps = {name: f.missing for name, f in facts.items() if f.missing}
     if gaps and encoding.missing == "error":
         raise InvalidData(
             f"missing cells in {gaps}; choose encoding.missing: drop_rows, mean, median, most_frequent or "
             "indicator, or exclude the columns",
             [Issue(pointer("features", c), "missing_values", f"{k} empty cells") for c, k in gaps.items()],
         )
-    features = tuple(_feature(name, col, encoding) for name, col in table.items())
+    features = tuple(_feature(name, f, encoding) for name, f in facts.items())
     width = sum(len(f.names) for f in features)
-    bare = TableEncoder(features, encoding.missing, encoding.unknown_level, np.zeros(width), np.ones(width))
-    if encoding.scale == "none":
-        return bare
-    X, _ = bare.matrix(table)
-    if not len(X):
-        raise InvalidData("no row is complete: dropping those with empty cells leaves none",
-                          [Issue("/encoding/missing", "no_rows", "exclude sparse columns or impute")])  # fmt: skip
-    shift, scale = _affine(X, bare.names, encoding.scale)
-    return replace(bare, shift=shift, scale=scale)
+    return TableEncoder(features, encoding.missing, encoding.unknown_level, np.zeros(width), np.ones(width))
 
 
-def _affine(X: Matrix, names: list[str], kind: str) -> tuple[Vector, Vector]:
-    """Shift and scale of each matrix column: mean and standard deviation, or minimum and range; 1 where constant."""
-    far = np.flatnonzero(np.abs(X).max(axis=0) > REACH)
-    if len(far):
-        raise InvalidData(f"column {names[far[0]]!r} exceeds {REACH:g}, too large to be scaled; change its unit")
-    if kind == "standard":
-        mean, sd, _ = column_moments(X, np.ones(len(X)))
-        return mean, sd
-    size = np.ptp(X, axis=0)
-    return X.min(axis=0), np.where(size == 0, 1.0, size)
-
-
-def _feature(name: str, column: Column, encoding: Encoding) -> Feature:
-    missing = column.missing
-    present = column.values[~missing]
-    if not len(present):
+def _feature(name: str, facts: Facts, encoding: Encoding) -> Feature:
+    if facts.missing == facts.rows:
         raise InvalidData(
             f"column {name!r} has no value at all; exclude it", [Issue(pointer("features", name), "empty", "no value")]
         )
-    indicator = encoding.missing == "indicator" and bool(missing.any())
-    fills = encoding.missing not in ("error", "drop_rows")
-    if column.type not in LEVELLED:
-        fill = _numeric_fill(present, encoding.missing) if fills else None
-        return Feature(name, column.type, fill=fill, indicator=indicator)
-    levels = tuple(sorted(set(present.tolist())))
+    indicator = encoding.missing == "indicator" and facts.missing > 0
+    if facts.type not in LEVELLED:
+        return Feature(name, facts.type, fill=facts.fill, indicator=indicator)
+    levels = tuple(sorted(facts.counts))
     if encoding.categorical == "error":
         raise InvalidData(
-            f"column {name!r} is {column.type} and encoding.categorical is 'error'",
+            f"column {name!r} is {facts.type} and encoding.categorical is 'error'",
             [Issue(pointer("features", name), "categorical", "exclude it or choose one_hot or ordinal")],
         )
     if len(levels) > MAX_LEVELS:
@@ -234,13 +253,15 @@ def _feature(name: str, column: Column, encoding: Encoding) -> Feature:
             f"column {name!r} has {len(levels)} distinct values, more than {MAX_LEVELS}; exclude it",
             [Issue(pointer("features", name), "too_many_levels", f"{len(levels)} levels")],
         )
-    counts = Counter(present.tolist())
-    common = max(levels, key=lambda v: counts[v]) if fills else None
+    common = max(levels, key=lambda v: facts.counts[v]) if encoding.missing not in UNFILLED else None
     one_hot = encoding.categorical == "one_hot" and len(levels) > 1
-    return Feature(name, column.type, levels, one_hot, common, indicator)
+    return Feature(name, facts.type, levels, one_hot, common, indicator)
 
 
-def _numeric_fill(present: Vector, policy: str) -> float:
+def numeric_fill(present: Vector, policy: Missing) -> float | None:
+    """What stands for an empty cell of a numeric column with these values; None under a policy that fills nothing."""
+    if policy in UNFILLED:
+        return None
     if policy == "median":
         return float(np.median(present))
     if policy == "most_frequent":
