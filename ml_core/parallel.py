@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+AHEAD = 2
 
 
 class Mapper(Protocol):
@@ -40,7 +42,10 @@ def use_threads(n: int) -> Iterator[None]:
 
 
 def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """`map` on the thread budget, results in order; progress ticks made inside reach the caller's listener."""
+    """`map` on the thread budget, results in order; progress ticks made inside reach the caller's listener.
+
+    At most `AHEAD` results per thread wait for the caller, so that a sum over many pieces holds few of them.
+    """
     todo = list(items)
     n = min(threads(), len(todo))
     if n <= 1:
@@ -48,7 +53,13 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         return
     pool = ThreadPoolExecutor(n)
     try:
-        yield from [f.result() for f in [pool.submit(copy_context().run, function, x) for x in todo]]
+        waiting: deque[Future[R]] = deque()
+        for x in todo:
+            waiting.append(pool.submit(copy_context().run, function, x))
+            if len(waiting) > AHEAD * n:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -98,13 +98,13 @@ def chunkable(model: Any) -> bool:
 def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
     """Fit from chunks; the answer is that of `fit` up to the digits that the model's page states. Returns it.
 
-    InvalidData and InvalidParameter are those of `fit`; the rows of `InvalidData` count within their chunk.
+    InvalidData and InvalidParameter are those of `fit`; the rows of `InvalidData` count within the chunk that it names.
     """
     params.validate(type(estimator), estimator.get_params(deep=False))
     for name in [k for k in vars(estimator) if k.endswith("_")]:
         delattr(estimator, name)
     estimator.notices_ = []
-    census = _total(_Count(estimator), chunks, None)
+    census = total(_Count(estimator), chunks)
     if census.rows < estimator.min_rows:
         raise InvalidData(f"{type(estimator).__name__} needs {estimator.min_rows} rows of positive weight, "
                           f"got {census.rows}")  # fmt: skip
@@ -120,7 +120,7 @@ def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
 def diagnose_chunks(estimator: Estimator, chunks: Chunks) -> Diagnostics:
     """Certificates and statistics of the fit, recomputed from the fitted parameters and the rows of the chunks."""
     check_query(estimator)
-    census = _total(_Count(estimator), chunks, None)
+    census = total(_Count(estimator), chunks)
     out: Diagnostics = _drive(estimator._audit(census), estimator, chunks)  # type: ignore[attr-defined]
     out.warnings = [*estimator.notices_, *out.warnings]
     return replace(out, tables={k: naming.told(t) for k, t in out.tables.items()})
@@ -131,20 +131,24 @@ def _drive(passes: Passes, estimator: Estimator, chunks: Chunks) -> Any:
     try:
         part = next(passes)
         while True:
-            part = passes.send(_total(part, chunks, estimator))
+            part = passes.send(total(part, chunks, estimator))
     except StopIteration as end:
         return end.value
 
 
-def _total(part: Part, chunks: Chunks, checker: Estimator | None) -> Any:
-    total, read = None, parallel.spread_map(_of_chunk, range(len(chunks)), (part, chunks, checker))
+def total(part: Part, chunks: Chunks, checker: Estimator | None = None) -> Any:
+    """The part's value over all rows, merged in the order of the chunks; with `checker` it sees rows as `_fit` does.
+
+    InvalidData when no chunk has a row of positive weight.
+    """
+    whole, read = None, parallel.spread_map(_of_chunk, range(len(chunks)), (part, chunks, checker))
     for done, sums in enumerate(read, start=1):
         progress.tick(done, total=len(chunks), unit="chunks")
         if sums is not None:
-            total = sums if total is None else total.merge(sums)
-    if total is None:
+            whole = sums if whole is None else whole.merge(sums)
+    if whole is None:
         raise InvalidData("there is no row of positive weight")
-    return total
+    return whole
 
 
 def _of_chunk(i: int, part: Part, chunks: Chunks, checker: Estimator | None) -> Any:
@@ -152,8 +156,12 @@ def _of_chunk(i: int, part: Part, chunks: Chunks, checker: Estimator | None) -> 
     X, y, s = chunks.read(i)
     if checker is None:
         return part(X, y, s)
-    args = checker._checked(X, y, s, fresh=False)
-    return part(*args) if len(args[0]) else None
+    if not len(X) or (s is not None and not np.any(s)):
+        return None
+    try:
+        return part(*checker._checked(X, y, s, fresh=False))
+    except InvalidData as e:
+        raise InvalidData(f"chunk {i} of {len(chunks)}: {e}", e.issues) from e
 
 
 @dataclass(frozen=True)
