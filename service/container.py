@@ -13,6 +13,7 @@ from service.adapters.models import SqlModels
 from service.adapters.objects import LocalObjects
 from service.ports import Ledger, Objects
 from service.settings import Settings
+from service.usecases.chunked import Host
 from service.usecases.datasets import DatasetService
 from service.usecases.inference import Inference
 from service.usecases.training import Training
@@ -47,6 +48,7 @@ def build(settings: Settings) -> Services:
     models = SqlModels(db)
     artifacts = Artifacts(objects, settings.data / "secret.key")
     datasets = DatasetService(settings, SqlDatasets(db), objects, ledger)
+    Host.tables = datasets.table_of
     inference = Inference(datasets, models, artifacts)
     return Services(
         settings, db, objects, ledger, models, Keys(db), Idempotency(db), artifacts, datasets,

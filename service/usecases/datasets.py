@@ -182,9 +182,10 @@ class DatasetService:
 
     def table(self, dataset_id: str) -> pa.Table:
         """The table, mapped from disk: one chunk per column, pages shared by all processes of the host. O(1)."""
-        return self._table(self.get(dataset_id)["sha256"])
+        return self.table_of(self.get(dataset_id)["sha256"])
 
-    def _table(self, sha256: str) -> pa.Table:
+    def table_of(self, sha256: str) -> pa.Table:
+        """The table of this content hash, mapped as by `table`."""
         path = self._mapped(sha256)
         if not path.is_file():
             self._remap(sha256)
@@ -236,7 +237,7 @@ class DatasetService:
     def _patched(self, record: Json, changes: Json, revision: int) -> Json:
         if revision != record["revision"]:
             raise Stale(f"Dataset {record['id']} is at revision {record['revision']}, not {revision}.")
-        fresh, table = corrected(record, changes, lambda: self._table(record["sha256"]))
+        fresh, table = corrected(record, changes, lambda: self.table_of(record["sha256"]))
         if table is None:
             return self._datasets.replace(record["id"], fresh, revision)
         self._not_needed(record["id"], "change the types of")

@@ -35,18 +35,15 @@ def prepare(datasets: Any, request: Json, estimator: Estimator) -> Prepared:
     table = _take(datasets.table(request["dataset"]), request)
     inputs = {f: tabular.column(table[f], kinds[f]) for f in request["features"]}
     encoding = Encoding(**(request.get("encoding") or {}))
-    target = _target(table, kinds, request.get("target"), estimator)
-    weights, groups = _weights(table, kinds, request.get("weights")), _groups(table, request.get("groups"))
+    target = target_of(table, kinds, request.get("target"), estimator)
+    weights, groups = weights_of(table, kinds, request.get("weights")), _groups(table, request.get("groups"))
     keep = np.ones(len(table), dtype=bool)
     for role, values in (("target", target), ("weights", weights), ("groups", groups)):
         keep &= _present(role, values, encoding.missing == "drop_rows", len(table))
     if encoding.missing == "drop_rows":
         keep &= ~np.logical_or.reduce([c.missing for c in inputs.values()])
     if not keep.any():
-        raise Invalid(
-            "no row is complete: dropping those with empty cells leaves none",
-            issues=(Issue("/encoding/missing", "no_rows", "exclude sparse columns or impute"),),
-        )
+        raise no_rows()
     inputs = rows_of(inputs, keep)
     encoder = fit_encoder(inputs, encoding)
     X, _ = encoder.matrix(inputs)
@@ -58,16 +55,31 @@ def prepare(datasets: Any, request: Json, estimator: Estimator) -> Prepared:
 def _present(role: str, values: np.ndarray | None, drop: bool, n: int) -> np.ndarray:
     """(n,) rows whose cell is not empty; Invalid where there are empty ones that may not be dropped."""
     keep = np.ones(n, dtype=bool) if values is None else ~_missing(values)
-    if not keep.all() and not drop:
-        raise Invalid(
-            f"the {role} {'has' if role == 'target' else 'have'} {int((~keep).sum())} empty cells; "
-            "encoding.missing = drop_rows leaves them out",
-            issues=(Issue(f"/{role}", "missing_values", "choose drop_rows or fill the cells"),),
-        )
+    if not drop:
+        refuse_gaps(role, int((~keep).sum()))
     return keep
 
 
-def _weights(table: Any, kinds: Json, name: str | None) -> np.ndarray | None:
+def refuse_gaps(role: str, gaps: int) -> None:
+    """Invalid when a target, the weights or the groups have empty cells that may not be dropped with their rows."""
+    if gaps:
+        raise Invalid(
+            f"the {role} {'has' if role == 'target' else 'have'} {gaps} empty cells; "
+            "encoding.missing = drop_rows leaves them out",
+            issues=(Issue(f"/{role}", "missing_values", "choose drop_rows or fill the cells"),),
+        )
+
+
+def no_rows() -> Invalid:
+    """The refusal of a table whose every row is dropped."""
+    return Invalid(
+        "no row is complete: dropping those with empty cells leaves none",
+        issues=(Issue("/encoding/missing", "no_rows", "exclude sparse columns or impute"),),
+    )
+
+
+def weights_of(table: Any, kinds: Json, name: str | None) -> np.ndarray | None:
+    """(n,) weights, NaN where missing; Invalid when the column is not of numbers."""
     if not name:
         return None
     if kinds[name] not in ("number", "integer", "boolean"):
@@ -108,7 +120,8 @@ def _take(table: Any, request: Json) -> Any:
     return table.take(np.sort(generator(request.get("seed", 0), 1).choice(len(table), size, replace=False)))
 
 
-def _target(table: Any, kinds: Json, target: Any, estimator: Estimator) -> np.ndarray | None:
+def target_of(table: Any, kinds: Json, target: Any, estimator: Estimator) -> np.ndarray | None:
+    """(n,) or (n, q) targets, empty where missing: numbers, or a classifier's labels; Invalid names what misfits."""
     if not target:
         return None
     if isinstance(target, list):

@@ -24,9 +24,7 @@ def column(array: Any, kind: str) -> Column:
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
     if kind in ("category", "text"):
-        values = np.empty(len(array), dtype=object)
-        values[:] = pc.cast(array, pa.string()).to_pylist()
-        return Column(kind, values)  # type: ignore[arg-type]
+        return Column(kind, _strings(array))  # type: ignore[arg-type]
     if kind == "boolean":
         array = pc.cast(array, pa.uint8())
     if kind == "date":
@@ -37,6 +35,27 @@ def column(array: Any, kind: str) -> Column:
     if kind == "datetime":
         numbers = numbers / 1e6
     return Column(kind, np.asarray(numbers, dtype=np.float64))  # type: ignore[arg-type]
+
+
+def _strings(array: Any) -> np.ndarray:
+    """(n,) strings, None where missing; equal cells share one object."""
+    text = array if pa.types.is_large_string(array.type) else pc.cast(array, pa.string())
+    coded = text.dictionary_encode()
+    words = np.empty(len(coded.dictionary) + 1, dtype=object)
+    words[:-1] = coded.dictionary.to_pylist()
+    return np.asarray(words[pc.fill_null(coded.indices, len(words) - 1).to_numpy(zero_copy_only=False)])
+
+
+def classes(array: Any, kind: str) -> np.ndarray:
+    """Class labels of cells of which none is empty, as a fixed-width array; Invalid as of `labels`."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if kind in ("category", "text"):
+        coded = array.dictionary_encode()
+        return np.array(coded.dictionary.to_pylist(), dtype=str)[coded.indices.to_numpy(zero_copy_only=False)]
+    values = array.to_numpy(zero_copy_only=False)
+    whole = kind in ("boolean", "integer") or (kind == "number" and bool((np.remainder(values, 1.0) == 0).all()))
+    return np.asarray(values) if whole else np.array(labels(array, kind).tolist())
 
 
 def labels(array: Any, kind: str) -> np.ndarray:

@@ -1,0 +1,214 @@
+"""A stored table as chunks of encoded rows, for fits that would not fit in memory.
+
+A chunk is a reference: the content hash of the table, the columns that matter and how they are encoded. Who reads it
+maps the host's own Arrow file and copies out the rows of that chunk alone; the mapping ends with the reading, so that
+pages of the table never pile up in the reader. How many rows a chunk has follows from the request alone, therefore the
+answer has the same bits on any number of threads and machines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ml_core import parallel, progress
+from ml_core.base import Estimator
+from ml_core.errors import InvalidData, Issue, pointer
+from ml_core.preprocessing.column_scale import ColumnScale
+from ml_core.preprocessing.table import (
+    LEVELLED,
+    MAX_LEVELS,
+    UNFILLED,
+    Encoding,
+    Facts,
+    TableEncoder,
+    encoder_of,
+    numeric_fill,
+    scaled,
+)
+from ml_core.sums import total
+from service.errors import NotReady
+from service.ports import Json
+from service.usecases import tabular
+from service.usecases.preparation import no_rows, refuse_gaps, target_of, weights_of
+
+CHUNK_BYTES = 32 << 20
+COUNTED_LEVELS = 100 * MAX_LEVELS
+Tables = Callable[[str], pa.Table]
+
+
+class Host:
+    """Where this process finds tables by content hash; `container.py` says it once."""
+
+    tables: Tables | None = None
+
+
+def chunk_rows(width: int) -> int:
+    """Rows of a chunk of matrix columns: 32 MiB of numbers."""
+    return max(1, CHUNK_BYTES // (8 * max(1, width)))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stored table by its content hash and which of its columns play which part; pieces of `size` rows.
+
+    `gaps` are the columns in which an empty cell drops its row. Pickled, it finds the table on the host that unpickles.
+    """
+
+    sha256: str
+    rows: int
+    size: int
+    kinds: dict[str, str]
+    features: tuple[str, ...]
+    target: Any
+    weights: str | None
+    classes: bool
+    gaps: tuple[str, ...] = ()
+    tables: Tables | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> Json:
+        return {**vars(self), "tables": None}
+
+    def __len__(self) -> int:
+        return (self.rows + self.size - 1) // self.size
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of the target columns."""
+        return tuple(self.target) if isinstance(self.target, list) else (self.target,) if self.target else ()
+
+    def table(self) -> pa.Table:
+        """The whole table, mapped from disk; NotReady where this process was told of no store."""
+        tables = self.tables or Host.tables
+        if tables is None:
+            raise NotReady("this process has no store of tables; build the services before chunks are read")
+        return tables(self.sha256)
+
+    def piece(self, i: int, columns: tuple[str, ...]) -> pa.Table:
+        """Those columns of piece i, without the rows that are dropped."""
+        part = self.table().slice(i * self.size, self.size)
+        keep = None
+        for name in self.gaps:
+            valid = part[name].is_valid()
+            keep = valid if keep is None else pc.and_(keep, valid)
+        part = part.select(list(columns))
+        return part if keep is None else part.filter(keep)
+
+
+@dataclass(frozen=True)
+class DatasetChunks:
+    """The chunks of a source under an encoder: `ml_core.sums.Chunks`."""
+
+    source: Source
+    encoder: TableEncoder
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def read(self, i: int) -> tuple[Any, Any, Any]:
+        """X (m, d), y and weights of chunk i; InvalidData and Invalid name cells and columns."""
+        at = self.source
+        weights = (at.weights,) if at.weights else ()
+        table = at.piece(i, tuple(dict.fromkeys((*at.features, *at.targets, *weights))))
+        X, _ = self.encoder.matrix({f: tabular.column(table[f], at.kinds[f]) for f in at.features})
+        return X, self._target(table), weights_of(table, at.kinds, at.weights)
+
+    def _target(self, table: pa.Table) -> np.ndarray | None:
+        cells = tabular.classes if self.source.classes else tabular.numeric_target
+        found = [cells(table[name], self.source.kinds[name]) for name in self.source.targets]
+        if isinstance(self.source.target, list):
+            return np.column_stack(found)
+        return found[0] if found else None
+
+
+def open_chunks(datasets: Any, request: Json, estimator: Estimator, size: int) -> tuple[DatasetChunks, int]:
+    """The chunks of a fit request, their encoder fitted, and how many rows were dropped; Invalid, InvalidData.
+
+    At most one numeric column is in memory at a time, and of levels one chunk.
+    """
+    record = datasets.get(request["dataset"])
+    encoding = Encoding(**(request.get("encoding") or {}))
+    kinds = {c["name"]: c["type"] for c in record["columns"]}
+    source = Source(record["sha256"], record["rows"], size, kinds, tuple(request["features"]), request.get("target"),
+                    request.get("weights"), estimator.task == "classification", tables=datasets.table_of)  # fmt: skip
+    source = replace(source, gaps=_gaps(source, request.get("groups"), encoding))
+    weights_of(source.table().slice(0, 0), kinds, source.weights)
+    target_of(source.table().slice(0, 0), kinds, source.target, estimator)
+    kept, counts = _levels(source)
+    if not kept:
+        raise no_rows()
+    bare = encoder_of({f: _facts(source, f, kept, counts, encoding) for f in source.features}, encoding)
+    chunks = DatasetChunks(source, bare)
+    if encoding.scale != "none":
+        chunks = replace(chunks, encoder=scaled(bare, total(_Scale(tuple(bare.names)), chunks), encoding))
+    return chunks, record["rows"] - kept
+
+
+def _gaps(source: Source, groups: str | None, encoding: Encoding) -> tuple[str, ...]:
+    """Columns in which an empty cell drops the row; Invalid where one may not."""
+    table = source.table()
+    roles = (("target", source.targets), ("weights", (source.weights,)), ("groups", (groups,)))
+    if encoding.missing != "drop_rows":
+        for role, names in roles:
+            empty = [~np.asarray(table[n].is_valid()) for n in names if n and table[n].null_count]
+            refuse_gaps(role, int(np.logical_or.reduce(empty).sum()) if empty else 0)
+        return ()
+    used = [*source.features, *(n for _, names in roles for n in names if n)]
+    return tuple(dict.fromkeys(n for n in used if table[n].null_count))
+
+
+def _levels(source: Source) -> tuple[int, dict[str, Counter[str]]]:
+    """How many rows are kept, and how often each level occurs in them, column by column."""
+    names = tuple(f for f in source.features if source.kinds[f] in LEVELLED)
+    if not names and not source.gaps:
+        return source.rows, {}
+    kept, counts = 0, {name: Counter[str]() for name in names}
+    found = parallel.spread_map(_count, range(len(source)), (source, names))
+    for done, (rows, parts) in enumerate(found, start=1):
+        kept += rows
+        progress.tick(done, total=len(source), unit="chunks")
+        for name, part in parts.items():
+            counts[name].update(part)
+            if len(counts[name]) > COUNTED_LEVELS:
+                raise InvalidData(
+                    f"column {name!r} has more than {COUNTED_LEVELS} distinct values; exclude it",
+                    [Issue(pointer("features", name), "too_many_levels", f"more than {COUNTED_LEVELS} levels")],
+                )
+    return kept, counts
+
+
+def _count(i: int, source: Source, names: tuple[str, ...]) -> tuple[int, dict[str, dict[str, int]]]:
+    """Rows kept of piece i, and how often each level occurs in them."""
+    part = source.piece(i, tuple(dict.fromkeys((*names, *source.gaps[:1]))))
+    return part.num_rows, {
+        name: {str(e["values"]): e["counts"] for e in pc.value_counts(part[name].drop_null()).to_pylist()}
+        for name in names
+    }
+
+
+def _facts(source: Source, name: str, kept: int, counts: dict[str, Counter[str]], encoding: Encoding) -> Facts:
+    kind: Any = source.kinds[name]
+    missing = 0 if name in source.gaps else source.table()[name].null_count
+    if kind in LEVELLED:
+        return Facts(kind, kept, missing, counts[name])
+    fill = None
+    if encoding.missing not in UNFILLED and missing < kept:
+        column = tabular.column(source.table()[name], kind)
+        fill = numeric_fill(column.values[~column.missing] if missing else column.values, encoding.missing)
+    return Facts(kind, kept, missing, fill=fill)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The part that finds where the encoded columns lie; None for a chunk without rows."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, X: Any, y: Any, s: Any) -> ColumnScale | None:
+        return ColumnScale.of(X, self.names) if len(X) else None
