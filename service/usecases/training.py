@@ -85,13 +85,13 @@ class Training:
         memory = asked.get("memory_bytes") or self.settings.memory_bytes
         return Limits(wall, memory, min(asked.get("cores") or self.settings.cores, self.settings.cores))
 
-    def submit(self, model_id: str, request: Json) -> Job:
+    def submit(self, model_id: str, request: Json, tenant: str = "") -> Job:
         """Store the model's record and queue its fit under `model_id`; a repetition finds the job it already has."""
         full, estimate = self.complete(request)
         name = full.get("name") or model_id
         job = once(self.ledger, NewJob(
             "fit", model_id, full, estimate["queue"], self._limits(full), full.get("priority", 0),
-            (full["dataset"],)))  # fmt: skip
+            (full["dataset"],), tenant=tenant))  # fmt: skip
         self.models.add(model_id, name, full)
         return job
 

@@ -27,7 +27,7 @@ class Updates:
         self.artifacts = artifacts
         self.inference = inference
 
-    def submit(self, key: str, model_id: str, dataset_id: str) -> Job:
+    def submit(self, key: str, model_id: str, dataset_id: str, tenant: str = "") -> Job:
         """Queue the update of a model with the rows of a dataset, as `model_id`."""
         model, estimator = self.inference.capable(key, "update", "update")
         dataset_id = self.datasets.get(dataset_id)["id"]
@@ -36,7 +36,8 @@ class Updates:
         before = self.ledger.get(model.record["job"]).limits
         limits = Limits(before.wall_seconds, before.memory_bytes, before.cores)
         spec = {"model": model.id, "dataset": dataset_id}
-        job = once(self.ledger, NewJob("update", model_id, spec, "instant", limits, 0, (dataset_id, model.id)))
+        needs = (dataset_id, model.id)
+        job = once(self.ledger, NewJob("update", model_id, spec, "instant", limits, 0, needs, tenant=tenant))
         self.models.add(model_id, model.record["name"], record)
         return job
 
