@@ -19,9 +19,9 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from ml_core import naming, parallel, params, progress
+from ml_core import naming, parallel, params, progress, validation
 from ml_core.arrays import Labels
-from ml_core.base import Estimator
+from ml_core.base import Classifier, Estimator
 from ml_core.capabilities import Forgets, Updates
 from ml_core.certificates import Diagnostics, Notice
 from ml_core.errors import InvalidData
@@ -62,13 +62,17 @@ class Census:
         if other.width != self.width:
             raise InvalidData(f"one chunk has {self.width} columns and another {other.width}")
         known = [c.classes for c in (self, other) if c.classes is not None]
-        return Census(self.rows + other.rows, self.width, np.unique(np.concatenate(known)) if known else None)
+        if len({c.dtype.kind in "USO" for c in known}) > 1:
+            raise InvalidData(f"one chunk has labels like {known[0][0]!r} and another like {known[1][0]!r}")
+        classes = validation.distinct_labels(np.concatenate(known), "the chunks")[0] if known else None
+        return Census(self.rows + other.rows, self.width, classes)
 
 
 class Additive(Updates, Forgets):
     """Everything learned is a function of sums: implement `_sums(X[, y][, s])` and `_solve(sums)`.
 
-    The sums need `merge` and `subtract`; `_solve` stores them as `sums_`.
+    The sums need `merge` and `subtract`; `_solve` stores them as `sums_`. A refused update or forget changes nothing.
+    `_audit` also gives the diagnostics of rows in memory, unless the model has more to say of these (`_diagnose`).
     """
 
     sums_: Any
@@ -83,8 +87,19 @@ class Additive(Updates, Forgets):
         self._again(self.sums_.subtract(self._sums(*args)))  # type: ignore[attr-defined]
 
     def _again(self, sums: Any) -> None:
+        before = vars(self).copy()
         self.notices_: list[Notice] = []
-        self._solve(sums)  # type: ignore[attr-defined]
+        try:
+            self._solve(sums)  # type: ignore[attr-defined]
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _diagnose(self, *args: Any) -> Diagnostics:
+        census = Census(len(args[0]), args[0].shape[1])
+        out: Diagnostics = _drive(self._audit(census), lambda part: part(*args))  # type: ignore[attr-defined]
+        return out
 
     def _passes(self, census: Census) -> Passes:
         self._solve((yield self._sums))  # type: ignore[attr-defined]
@@ -108,11 +123,11 @@ def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
     if census.rows < estimator.min_rows:
         raise InvalidData(f"{type(estimator).__name__} needs {estimator.min_rows} rows of positive weight, "
                           f"got {census.rows}")  # fmt: skip
-    if census.classes is not None:
-        estimator.classes_ = census.classes  # type: ignore[attr-defined]
-        if len(census.classes) < 2:
-            raise InvalidData(f"{type(estimator).__name__} needs two classes, got {list(census.classes)}")
-    _drive(estimator._passes(census), estimator, chunks)  # type: ignore[attr-defined]
+    if census.classes is not None and len(census.classes) < 2:
+        raise InvalidData(f"{type(estimator).__name__} needs two classes, got {list(census.classes)}")
+    if isinstance(estimator, Classifier):
+        estimator.classes_ = census.classes
+    _drive(estimator._passes(census), lambda part: total(part, chunks, estimator))  # type: ignore[attr-defined]
     estimator.n_features_in_ = census.width
     return estimator
 
@@ -121,17 +136,18 @@ def diagnose_chunks(estimator: Estimator, chunks: Chunks) -> Diagnostics:
     """Certificates and statistics of the fit, recomputed from the fitted parameters and the rows of the chunks."""
     check_query(estimator)
     census = total(_Count(estimator), chunks)
-    out: Diagnostics = _drive(estimator._audit(census), estimator, chunks)  # type: ignore[attr-defined]
+    passes = estimator._audit(census)  # type: ignore[attr-defined]
+    out: Diagnostics = _drive(passes, lambda part: total(part, chunks, estimator))
     out.warnings = [*estimator.notices_, *out.warnings]
     return replace(out, tables={k: naming.told(t) for k, t in out.tables.items()})
 
 
-def _drive(passes: Passes, estimator: Estimator, chunks: Chunks) -> Any:
+def _drive(passes: Passes, total_of: Callable[[Part], Any]) -> Any:
     """Answer every question of the generator with a total over all rows; what it returns at the end."""
     try:
         part = next(passes)
         while True:
-            part = passes.send(total(part, chunks, estimator))
+            part = passes.send(total_of(part))
     except StopIteration as end:
         return end.value
 
@@ -154,11 +170,11 @@ def total(part: Part, chunks: Chunks, checker: Estimator | None = None) -> Any:
 def _of_chunk(i: int, part: Part, chunks: Chunks, checker: Estimator | None) -> Any:
     """The part's value of one chunk; None when none of its rows counts."""
     X, y, s = chunks.read(i)
-    if checker is None:
-        return part(X, y, s)
-    if not len(X) or (s is not None and not np.any(s)):
-        return None
     try:
+        if checker is None:
+            return part(X, y, s)
+        if not len(X) or (s is not None and not np.any(s)):
+            return None
         return part(*checker._checked(X, y, s, fresh=False))
     except InvalidData as e:
         raise InvalidData(f"chunk {i} of {len(chunks)}: {e}", e.issues) from e
@@ -171,9 +187,13 @@ class _Count:
     estimator: Estimator
 
     def __call__(self, X: Any, y: Any, s: Any) -> Census | None:
-        A = np.asarray(X)
-        keep = np.ones(len(A), dtype=bool) if s is None else np.asarray(s) > 0
+        keep = validation.check_weights(s, len(X)) > 0 if len(X) and (s is None or np.any(s)) else np.zeros(0, bool)
         if not keep.any():
             return None
-        labels = self.estimator.supervised and self.estimator.task == "classification"
-        return Census(int(keep.sum()), A.shape[1], np.unique(np.asarray(y)[keep]) if labels else None)
+        owner, shape = type(self.estimator).__name__, np.shape(X)
+        if len(shape) != 2:
+            raise InvalidData(f"{owner} expects a table (rows, columns), got an array of shape {shape}")
+        labels = None
+        if self.estimator.supervised and self.estimator.task == "classification":
+            labels = validation.distinct_labels(validation._column(y, len(keep), owner)[keep], owner)[0]
+        return Census(int(keep.sum()), shape[1], labels)

@@ -169,8 +169,16 @@ def check_targets(y: Any, n: int, owner: str, *, several: bool, top: float = mat
 
 
 def check_labels(y: Any, n: int, owner: str) -> tuple[Labels, Codes]:
-    """Sorted classes (K,) and codes (n,). Labels are strings, integers, booleans, or floats that are whole numbers."""
-    t = _column(y, n, owner)
+    """Sorted classes (K,), two at least, and codes (n,)."""
+    classes, codes = distinct_labels(_column(y, n, owner), owner)
+    if len(classes) < 2:
+        raise InvalidData(f"{owner} needs at least two classes; every row of y is {classes.tolist()[0]!r}, "
+                          "only one class", [Issue("/target", "one_class", "choose a target that varies")])  # fmt: skip
+    return classes, codes
+
+
+def distinct_labels(t: np.ndarray, owner: str) -> tuple[Labels, Codes]:
+    """Sorted labels and codes (n,). Labels are strings, integers, booleans, or floats that are whole numbers."""
     if t.dtype.kind == "f":
         if not np.isfinite(t).all():
             raise InvalidData("Input y contains NaN or infinity")
@@ -185,9 +193,6 @@ def check_labels(y: Any, n: int, owner: str) -> tuple[Labels, Codes]:
         classes, codes = np.unique(t, return_inverse=True)
     except TypeError as e:
         raise InvalidData(f"y mixes kinds of labels that have no order: {e}") from e
-    if len(classes) < 2:
-        raise InvalidData(f"{owner} needs at least two classes; every row of y is {classes.tolist()[0]!r}, "
-                          "only one class", [Issue("/target", "one_class", "choose a target that varies")])  # fmt: skip
     return classes, np.asarray(codes, dtype=np.int64)
 
 
