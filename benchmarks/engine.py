@@ -19,8 +19,9 @@ from typing import Any
 
 import psutil
 
-from service.adapters.database import connect, create_all
+from service.adapters.database import connect
 from service.adapters.ledger import SqlLedger
+from service.adapters.migrations import migrate
 from service.ports import Job, Limits, NewJob, Report
 from service.runner.embedded import Embedded
 from service.runner.loop import main as run_runner
@@ -123,7 +124,7 @@ async def measure(n: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         settings = Settings(data=Path(name))
         db = connect(settings.database_url)
-        create_all(db)
+        migrate(db)
         ledger = SqlLedger(db, settings)
         embedded = Embedded(settings, COMMAND)
         began = time.monotonic()

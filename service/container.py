@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from service.adapters.access import Idempotency, Keys
 from service.adapters.artifacts import Artifacts
-from service.adapters.database import Database, connect, create_all
+from service.adapters.database import Database, connect
 from service.adapters.datasets import SqlDatasets
 from service.adapters.ledger import SqlLedger
 from service.adapters.models import SqlModels
 from service.adapters.objects import LocalObjects
+from service.adapters.migrations import migrate
 from service.ports import Ledger, Objects
 from service.settings import Settings
 from service.usecases.chunked import Host
@@ -42,7 +43,7 @@ def build(settings: Settings) -> Services:
     """Open the stores under the data folder (making them when absent) and connect the use cases to them."""
     settings.data.mkdir(parents=True, exist_ok=True)
     db = connect(settings.database_url)
-    create_all(db)
+    migrate(db)
     objects = LocalObjects(settings.data / "objects")
     ledger = SqlLedger(db, settings)
     models = SqlModels(db)

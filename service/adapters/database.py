@@ -1,6 +1,6 @@
 """The metadata database: one engine, one set of tables, the same statements on SQLite and PostgreSQL.
 
-Each adapter file places its tables on `metadata`; `create_all` makes those of the files that were imported.
+Each adapter file places its tables on `metadata`; `migrations` brings a database to them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from zlib import crc32
 
 import msgspec
-from sqlalchemy import Connection, Double, Engine, MetaData, create_engine, event, inspect, make_url, text
+from sqlalchemy import Connection, Double, Engine, MetaData, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -23,7 +23,6 @@ from sqlalchemy.sql.functions import FunctionElement
 from service.errors import NotReady, ServiceError, StorageFull
 
 BUSY_MILLISECONDS = 10_000
-SCHEMA_LOCK = 0x706F7374
 WATCH_SECONDS = 0.005
 metadata = MetaData(
     naming_convention={
@@ -70,13 +69,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A read transaction: one consistent view."""
-        with _translated(), self.engine.connect() as connection, connection.begin():
+        with translated(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A write transaction; on SQLite it takes the write lock at once, so it never fails half-way."""
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             connection.execution_options(write=True)
             with connection.begin():
                 yield connection
@@ -144,17 +143,6 @@ def connect(url: str) -> Database:
     return Database(engine)
 
 
-def create_all(db: Database) -> None:
-    """Make the missing tables; safe when several processes start at once, because they queue for one lock."""
-    with db.read() as connection:
-        if set(metadata.tables) <= set(inspect(connection).get_table_names()):
-            return
-    with db.write() as connection:
-        if db.dialect == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": SCHEMA_LOCK})
-        metadata.create_all(connection)
-
-
 def _configure(driver: Any, record: object) -> None:
     driver.isolation_level = None
     driver.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
@@ -183,7 +171,7 @@ def _begin(connection: Connection) -> None:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Say "not ready" or "full" in the service's own words; a mistake in a statement stays what it is."""
     try:
         yield

@@ -53,7 +53,7 @@ jobs = Table(
     Column("spared", Integer, nullable=False),  # attempts handed back unfinished, which do not count
     Column("lost", Integer, nullable=False, server_default="0"),  # attempts that ended with their engine
     Column("spread", Boolean, nullable=False, server_default=false()),
-    Column("tenant", String(40), nullable=False, server_default=""),
+    Column("tenant", String(40), nullable=False, server_default=text("''")),
     Column("owner", String(120)),
     Column("lease_until", Double),
     Column("cancel_requested", Boolean, nullable=False),
@@ -69,6 +69,8 @@ jobs = Table(
     Index("ix_jobs_resource", "resource", "id"),
     Index("ix_jobs_state", "state", "id"),
     Index("ix_jobs_kind", "kind", "id"),
+    Index("ix_jobs_kind_state", "kind", "state", "id"),
+    Index("ix_jobs_tenant", "tenant", sqlite_where=_QUEUED, postgresql_where=_QUEUED),
     Index("ix_jobs_finished", "finished"),
 )
 
@@ -76,7 +78,7 @@ job_needs = Table(
     "job_needs",
     metadata,
     Column("resource", String(80), primary_key=True),
-    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("job_id", String(40), ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 job_attempts = Table(

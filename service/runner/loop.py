@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import Any
 
-from service.adapters.database import connect, create_all
+from service.adapters.database import connect
 from service.adapters.ledger import SqlLedger
+from service.adapters.migrations import migrate
 from service.adapters.rules import backoff
 from service.errors import NotReady, StorageFull
 from service.ports import Claim, Leases
@@ -238,7 +239,7 @@ def main(
         if previous == "":
             return
         db = connect(settings.database_url)
-        _until_ready(lambda: create_all(db), stop)
+        _until_ready(lambda: migrate(db), stop)
         ledger = SqlLedger(db, settings)
         pool = Pool(settings, Program(work, warm), environ)
         signal.set_wakeup_fd(pool.wake, warn_on_full_buffer=False)

@@ -12,9 +12,10 @@ from uuid import uuid4
 import pytest
 import sqlalchemy
 
-from service.adapters.database import Database, connect, create_all
+from service.adapters.database import Database, connect
 from service.adapters.ledger import SqlLedger
 from service.adapters.memory import MemoryLedger
+from service.adapters.migrations import migrate
 from service.ports import Claim, Ledger, Limits, NewJob
 from service.settings import Settings
 
@@ -56,7 +57,7 @@ def postgres_schema() -> Iterator[str]:
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "sqlite":
         opened = connect(f"sqlite:///{tmp_path / 'deep' / 'service.db'}")
-        create_all(opened)
+        migrate(opened)
         yield opened
         opened.close()
         return
@@ -64,7 +65,7 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
         pytest.skip(reason)
     with postgres_schema() as url:
         opened = connect(url)
-        create_all(opened)
+        migrate(opened)
         yield opened
         opened.close()
 
@@ -79,7 +80,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         pytest.skip(reason)
     with postgres_schema() if request.param == "postgresql" else _file(tmp_path) as url:
         opened = connect(url)
-        create_all(opened)
+        migrate(opened)
         yield lambda **kw: SqlLedger(opened, Settings(data=tmp_path, **kw))
         opened.close()
 

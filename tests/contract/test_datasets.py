@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from service import disk
-from service.adapters.database import connect, create_all
+from service.adapters.database import connect
 from service.adapters.datasets import SqlDatasets
+from service.adapters.migrations import migrate
 from service.adapters.objects import LocalObjects
 from service.errors import Conflict, Invalid, NotFound, Stale, StorageFull, TooLarge, Unsupported
 from service.ids import new_id
@@ -29,7 +30,7 @@ TEXT = "a,b,c\n1,x,0.5\n2,y,\n3,x,2.5\n"
 @pytest.fixture
 def store(tmp_path):
     db = connect(f"sqlite:///{tmp_path / 'service.db'}")
-    create_all(db)
+    migrate(db)
     yield SqlDatasets(db)
     db.close()
 

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from service.adapters.database import connect, create_all
+from service.adapters.database import connect
 from service.adapters.job_tables import jobs
 from service.adapters.ledger import SqlLedger
 from service.adapters.memory import MemoryLedger
+from service.adapters.migrations import migrate
 from service.ports import TERMINAL, Claim, Ledger
 from service.settings import Settings
 from tests.contract.ledgers import NEW, eventually
@@ -91,7 +92,7 @@ class Histories(RuleBasedStateMachine):
 
 def test_any_history_ends_the_same_in_memory_and_in_sqlite(tmp_path: Path) -> None:
     opened = connect(f"sqlite:///{tmp_path / 'service.db'}")
-    create_all(opened)
+    migrate(opened)
 
     def fresh() -> Histories:
         with opened.write() as connection:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select, update
 
-from service.adapters.database import Database, connect, create_all
+from service.adapters.database import Database, connect
 from service.adapters.job_tables import job_attempts, jobs
 from service.adapters.ledger import SqlLedger
+from service.adapters.migrations import migrate
 from service.errors import NotReady, QueueFull, ServiceError
 from service.ports import Attempt
 from service.settings import Settings
@@ -149,8 +150,8 @@ def test_tables_can_be_made_by_many_at_once(tmp_path: Path) -> None:
     def start(_: int) -> str:
         opened = connect(f"sqlite:///{tmp_path / 'service.db'}")
         gate.wait()
-        create_all(opened)
-        create_all(opened)
+        migrate(opened)
+        migrate(opened)
         put = SqlLedger(opened, Settings()).put(NEW).id
         opened.close()
         return put

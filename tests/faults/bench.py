@@ -12,8 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from service.adapters.database import Database, connect, create_all
+from service.adapters.database import Database, connect
 from service.adapters.ledger import SqlLedger
+from service.adapters.migrations import migrate
 from service.ports import TERMINAL, Job, Limits, NewJob
 from service.settings import Settings
 from service.usecases.waiting import settle
@@ -30,7 +31,7 @@ class Bench:
         given = {"data": folder, "slots": 1, "cores": 2, "lease_seconds": 3.0, **values}
         self.settings = Settings(**given)  # type: ignore[arg-type]
         self.db: Database = connect(self.settings.database_url)
-        create_all(self.db)
+        migrate(self.db)
         self.ledger = SqlLedger(self.db, self.settings)
         self.runners: list[subprocess.Popen[bytes]] = []
 
