@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,27 +11,43 @@ import numpy as np
 from ml_core import naming, progress
 from ml_core.base import Estimator
 from ml_core.capabilities import capabilities
+from ml_core.certificates import Diagnostics
 from ml_core.errors import InvalidData, placed
 from ml_core.metrics.summary import metrics
 from ml_core.parallel import use_threads
 from ml_core.preprocessing.table import TableEncoder, TabularModel, fit_encoder
 from ml_core.registry import build, spec_of
 from ml_core.selection.splits import Split, folds, holdout
-from service.errors import Invalid, Issue, TooLarge
+from ml_core.sums import fit_chunks
+from service.errors import Invalid, Issue
 from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.settings import Settings
 from service.usecases import tabular
+from service.usecases.chunked import open_chunks
+from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
 from service.usecases.preparation import Prepared, prepare, rows_of, subset
 from service.usecases.submission import once
 
 FLOPS_PER_SECOND = 2e9
 CHECKED_CELLS = 5_000_000
-BASE_MEMORY = 256 << 20
 
 
 def build_estimator(request: Json) -> Estimator:
     """The estimator of a request, every default and seed filled in."""
     return build(request["estimator"], seed=request.get("seed", 0), pointer="/estimator")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit gives besides the estimator itself."""
+
+    encoder: TableEncoder
+    rows: int
+    dropped: int
+    seconds: float
+    train: Json
+    validation: Json | None
+    diagnostics: Diagnostics
 
 
 class Training:
@@ -64,20 +80,14 @@ class Training:
         return full, estimate
 
     def _estimate(self, estimator: Estimator, record: Json, chosen: tabular.Selection, request: Json) -> Json:
-        n, d = record["rows"], _width(record, chosen)
-        n = min(n, (request.get("rows") or {}).get("sample") or n)
-        classes = _distinct(record, chosen.target)
-        cost = estimator.cost(n, d, classes)
-        seconds = float(cost.flops) / FLOPS_PER_SECOND * (1 + _refits(request.get("validation")))
-        memory = int(BASE_MEMORY + 24.0 * n * d + cost.memory_bytes)
-        allowed = self._limits(request).memory_bytes
-        if memory > allowed:
-            raise TooLarge(
-                f"the fit is estimated to need {memory} bytes and its limit is {allowed}",
-                issues=(Issue("/limits/memory_bytes", "over_budget", "raise the limit or take fewer rows"),),
-            )
-        instant = estimator.queue == "instant" and seconds <= self.settings.instant_seconds
-        return {"wall_seconds": seconds, "memory_bytes": memory, "queue": "instant" if instant else "long"}
+        n, k = record["rows"], _distinct(record, chosen.target)
+        shape = Shape(min(n, (request.get("rows") or {}).get("sample") or n), _width(record, chosen), k)
+        chunks = plan(estimator, shape, self._limits(request), request)
+        flops = float(estimator.cost(shape.rows, shape.width, shape.classes).flops)
+        seconds = flops / FLOPS_PER_SECOND * (1 + _refits(request.get("validation")))
+        instant = estimator.queue == "instant" and seconds <= self.settings.instant_seconds and not chunks
+        return {"wall_seconds": seconds, "memory_bytes": chunks.memory_bytes if chunks else memory_of(estimator, shape),
+                "queue": "instant" if instant else "long", "chunks": asdict(chunks) if chunks else None}  # fmt: skip
 
     def _limits(self, request: Json) -> Limits:
         asked = request.get("limits") or {}
@@ -89,16 +99,33 @@ class Training:
         """Store the model's record and queue its fit under `model_id`; a repetition finds the job it already has."""
         full, estimate = self.complete(request)
         name = full.get("name") or model_id
+        spec = full | ({"chunks": estimate["chunks"]} if estimate["chunks"] else {})
         job = once(self.ledger, NewJob(
-            "fit", model_id, full, estimate["queue"], self._limits(full), full.get("priority", 0),
+            "fit", model_id, spec, estimate["queue"], self._limits(full), full.get("priority", 0),
             (full["dataset"],), tenant=tenant))  # fmt: skip
         self.models.add(model_id, name, full)
         return job
 
     def run(self, job: Job, report: Report) -> Json:
         """Fit, certify, score and store; what is returned becomes the model's result."""
-        request = job.spec
-        estimator = build_estimator(request)
+        estimator = build_estimator(job.spec)
+        fit = self._in_chunks if "chunks" in job.spec else self._in_memory
+        done = fit(job.spec, estimator, report)
+        stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")))
+        return {
+            "artifact": self.artifacts.save(f"models/{job.resource}/{report.attempt}/model.joblib", stored),
+            "estimator": spec_of(estimator),
+            "features": _schema(done.encoder),
+            "target": _target_schema(job.spec.get("target"), getattr(estimator, "classes_", None)),
+            "rows": done.rows, "rows_dropped": done.dropped,
+            "metrics": {"train": done.train, "validation": done.validation},
+            "diagnostics": done.diagnostics.to_json(),
+            "warnings": [asdict(w) for w in done.diagnostics.warnings],
+            "capabilities": capabilities(estimator),
+            "fit_seconds": done.seconds,
+        }  # fmt: skip
+
+    def _in_memory(self, request: Json, estimator: Any, report: Report) -> Fitted:
         data = prepare(self.datasets, request, estimator)
         started = time.perf_counter()
         names = data.encoder.names
@@ -108,24 +135,23 @@ class Training:
             stages.next()
             fitted = time.perf_counter() - started
             validation = self._validate(request, data, stages)
-        arguments = _arguments(estimator, data)
         with naming.use(names):
-            diagnostics = estimator.diagnostics(*arguments)
-        stored = TabularModel(data.encoder, estimator, _name(request.get("target")))
-        key = f"models/{job.resource}/{report.attempt}/model.joblib"
-        classes = getattr(estimator, "classes_", None)
-        return {
-            "artifact": self.artifacts.save(key, stored),
-            "estimator": spec_of(estimator),
-            "features": _schema(data.encoder),
-            "target": _target_schema(request.get("target"), classes),
-            "rows": len(data.X), "rows_dropped": data.dropped,
-            "metrics": {"train": metrics(estimator, data.X, data.y, data.weights), "validation": validation},
-            "diagnostics": diagnostics.to_json(),
-            "warnings": [asdict(w) for w in diagnostics.warnings],
-            "capabilities": capabilities(estimator),
-            "fit_seconds": fitted,
-        }  # fmt: skip
+            diagnostics = estimator.diagnostics(*_arguments(estimator, data))
+        train = metrics(estimator, data.X, data.y, data.weights)
+        return Fitted(data.encoder, len(data.X), data.dropped, fitted, train, validation, diagnostics)
+
+    def _in_chunks(self, request: Json, estimator: Any, report: Report) -> Fitted:
+        """The same from a table that is never in memory as a whole."""
+        takes_weights(estimator, request.get("weights"))
+        with progress.listen(Passes(report).tell), use_threads(min(report.cores, request["chunks"]["threads"])):
+            chunks, dropped = open_chunks(self.datasets, request, estimator, request["chunks"]["rows"])
+            started = time.perf_counter()
+            with naming.use(chunks.encoder.names), placed("/estimator"):
+                fit_chunks(estimator, chunks)
+                fitted = time.perf_counter() - started
+                diagnostics, train = certify(estimator, chunks)
+        rows = chunks.source.rows - dropped
+        return Fitted(chunks.encoder, rows, dropped, fitted, train, None, diagnostics)
 
     def _validate(self, request: Json, data: Prepared, stages: Stages) -> Json | None:
         """Scores on rows that a fresh fit of the same spec has not seen, averaged over folds with their spread."""
@@ -170,12 +196,17 @@ def _mean(values: list[Any]) -> float | None:
     return None if any(v is None for v in values) else float(np.mean(values))
 
 
-def _arguments(estimator: Any, data: Prepared) -> tuple[Any, ...]:
-    if data.weights is not None and not estimator.weighted:
+def takes_weights(estimator: Any, weights: Any) -> None:
+    """Invalid where weights are given to an algorithm that takes none."""
+    if weights is not None and not estimator.weighted:
         raise Invalid(
             f"{type(estimator).__name__} takes no weights",
             issues=(Issue("/weights", "not_supported", "leave the weights out"),),
         )
+
+
+def _arguments(estimator: Any, data: Prepared) -> tuple[Any, ...]:
+    takes_weights(estimator, data.weights)
     return (data.X, data.y) if data.weights is None else (data.X, data.y, data.weights)
 
 
