@@ -64,7 +64,7 @@ def wait(url: str) -> None:
 
 
 async def own_load(port: int, path: str, body: bytes, seconds: float) -> int:
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     message, end, done = head.encode() + body, time.perf_counter() + seconds, [0]
 
     async def one() -> None:

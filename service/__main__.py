@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from service.loopback import beyond_loopback
 from service.settings import Settings
 
 
@@ -32,14 +32,6 @@ def _parser() -> argparse.ArgumentParser:
     keys.add_parser("list")
     keys.add_parser("revoke").add_argument("id")
     return parser
-
-
-def beyond_loopback(host: str) -> bool:
-    """Whether others than this machine could reach the address."""
-    try:
-        return not ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host != "localhost"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.adapters.access import Idempotency, Keys
+from service.adapters.aliases import SqlAliases
 from service.adapters.artifacts import Artifacts
 from service.adapters.database import Database, connect
 from service.adapters.datasets import SqlDatasets
+from service.adapters.figures import SqlFigures
 from service.adapters.ledger import SqlLedger
+from service.adapters.migrations import migrate
 from service.adapters.models import SqlModels
 from service.adapters.objects import LocalObjects
-from service.adapters.migrations import migrate
-from service.ports import Ledger, Objects
+from service.adapters.runners import SqlRunners
+from service.ports import Ledger, Objects, Runners
 from service.settings import Settings
+from service.usecases.aliases import Aliases
 from service.usecases.chunked import Host
 from service.usecases.datasets import DatasetService
+from service.usecases.freshness import Freshness
 from service.usecases.inference import Inference
 from service.usecases.training import Training
 from service.usecases.updates import Updates
@@ -29,7 +34,11 @@ class Services:
     db: Database
     objects: Objects
     ledger: Ledger
+    runners: Runners
+    figures: SqlFigures
+    freshness: Freshness
     models: SqlModels
+    aliases: Aliases
     keys: Keys
     idempotency: Idempotency
     artifacts: Artifacts
@@ -51,8 +60,11 @@ def build(settings: Settings) -> Services:
     datasets = DatasetService(settings, SqlDatasets(db), objects, ledger)
     Host.tables = datasets.table_of
     inference = Inference(datasets, models, artifacts)
+    fresh = Freshness(db.version, models.epoch)
+    fresh.listen(inference.memory.recheck)
     return Services(
-        settings, db, objects, ledger, models, Keys(db), Idempotency(db), artifacts, datasets,
+        settings, db, objects, ledger, SqlRunners(db, settings), SqlFigures(db), fresh, models,
+        Aliases(models, SqlAliases(db)), Keys(db), Idempotency(db), artifacts, datasets,
         Training(settings, datasets, models, ledger, artifacts),
         Updates(datasets, models, ledger, artifacts, inference), inference,
     )  # fmt: skip

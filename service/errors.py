@@ -12,6 +12,7 @@ ServiceError
 ├─ NotAcceptable       no offered media type suits the caller
 ├─ UnknownMediaType    the body's media type is not read here
 ├─ Unauthenticated     a key is needed and none, or an unknown one, came
+├─ Forbidden           the caller may not do this, with whatever key
 ├─ StorageFull         the disk cannot take the write
 ├─ NotReady            a part of the service is not up yet
 ├─ EngineLost          an engine or a store that the job works with went away; the job runs again
@@ -89,6 +90,10 @@ class UnknownMediaType(ServiceError):
 
 class Unauthenticated(ServiceError):
     """A valid API key is needed."""
+
+
+class Forbidden(ServiceError):
+    """This caller may not do this."""
 
 
 class StorageFull(ServiceError):

@@ -9,6 +9,7 @@ from sqlalchemy import JSON, Column, Double, String, Table, delete, insert, sele
 from sqlalchemy.exc import IntegrityError
 
 from service.adapters.database import Database, Now, metadata
+from service.adapters.facts import catalogue_changes
 from service.errors import Conflict, Invalid, Issue, NotFound
 from service.ids import new_id
 from service.ports import Json
@@ -47,8 +48,9 @@ class Keys:
         return key_id, secret
 
     def revoke(self, key_id: str) -> None:
-        """Forget a key; NotFound."""
+        """Forget a key, in every process at once; NotFound."""
         with self.db.write() as c:
+            catalogue_changes(c)
             if not c.execute(delete(keys).where(keys.c.id == key_id)).rowcount:
                 raise NotFound(f"there is no key {key_id}")
 
@@ -57,10 +59,10 @@ class Keys:
         with self.db.read() as c:
             return [dict(r) for r in c.execute(select(keys.c.id, keys.c.name, keys.c.created)).mappings()]
 
-    def valid(self, secret: str) -> bool:
-        """Whether a caller's key is one of ours."""
+    def owner(self, secret: str) -> str | None:
+        """The id of a caller's key; None when it is not one of ours."""
         with self.db.read() as c:
-            return c.execute(select(keys.c.id).where(keys.c.digest == _digest(secret.encode()))).first() is not None
+            return c.execute(select(keys.c.id).where(keys.c.digest == _digest(secret.encode()))).scalar_one_or_none()
 
 
 class Idempotency:

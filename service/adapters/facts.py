@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, Double, String, Table
+from typing import Any
 
-from service.adapters.database import metadata
+from sqlalchemy import JSON, Column, Connection, Double, String, Table, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from service.adapters.database import Database, Now, metadata
+from service.ids import new_id
 
 facts = Table(
     "facts",
@@ -13,3 +17,31 @@ facts = Table(
     Column("value", JSON, nullable=False),
     Column("updated", Double, nullable=False),
 )
+INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+CATALOGUE = "catalogue"
+
+
+def tell(connection: Connection, name: str, value: Any) -> None:
+    """Write a fact; its row stays locked until the transaction ends, so writers of one fact queue for it."""
+    values = {"value": value, "updated": Now()}
+    new = INSERT[connection.dialect.name](facts).values(name=name, **values)
+    connection.execute(new.on_conflict_do_update(index_elements=["name"], set_=values))
+
+
+def ask(db: Database, name: str) -> Any:
+    """The value of a fact; None where nobody told it."""
+    with db.read() as connection:
+        return connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar_one_or_none()
+
+
+def catalogue_changes(connection: Connection) -> None:
+    """Say that a model, an alias or a key is taken away or moved, which every process holds copies of.
+
+    Such changes happen one after another: whoever says it first holds the row until its transaction ends.
+    """
+    tell(connection, CATALOGUE, new_id("chg"))
+
+
+def catalogue(db: Database) -> str | None:
+    """A token that is another one after each such change."""
+    return ask(db, CATALOGUE)

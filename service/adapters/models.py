@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    Column,
-    Double,
-    Integer,
-    String,
-    Table,
-    UniqueConstraint,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from service.adapters.database import Database, Now, metadata
+from service.adapters.database import Database, Now
+from service.adapters.facts import catalogue, catalogue_changes
 from service.adapters.job_tables import jobs
-from service.errors import NotFound, Stale
+from service.adapters.model_tables import aliases, models
+from service.errors import Conflict, NotFound, Stale
 from service.ports import Json, Page
 
-models = Table(
-    "models",
-    metadata,
-    Column("id", String(40), primary_key=True),
-    Column("name", String(200), nullable=False, index=True),
-    Column("version", Integer, nullable=False),
-    Column("algorithm", String(100), nullable=False, index=True),
-    Column("dataset", String(40), nullable=False, index=True),
-    Column("labels", JSON, nullable=False),
-    Column("record", JSON, nullable=False),
-    Column("created", Double, nullable=False),
-    Column("revision", Integer, nullable=False),
-    UniqueConstraint("name", "version"),
-)
 STATE = {"succeeded": "ready"}
 VERSION = re.compile(r"[0-9]{1,9}")
 
 
 class SqlModels:
-    """Models by id, name or name@version."""
+    """Models by id, alias, name or name@version."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
@@ -80,19 +55,25 @@ class SqlModels:
         raise Stale(f"many writers want a version of {name!r} at once; try again")
 
     def get(self, key: str) -> Json:
-        """The model `id`, `name@version`, or the newest ready version of `name`; NotFound."""
+        """The model `id`, what the alias points at, `name@version`, or the newest ready version of `name`; NotFound.
+
+        `lasting`: the key means this model until the catalogue changes; a bare name may move with any fit.
+        """
         name, _, version = key.rpartition("@")
+        pointed = select(aliases.c.model).where(aliases.c.name == key).scalar_subquery()
+        lasting = True
         with self.db.read() as c:
-            row = c.execute(_query().where(models.c.id == key)).mappings().one_or_none()
+            row = c.execute(_query().where(or_(models.c.id == key, models.c.id == pointed))).mappings().one_or_none()
             if row is None and name and VERSION.fullmatch(version):
                 exact = _query().where(models.c.name == name, models.c.version == int(version))
                 row = c.execute(exact).mappings().one_or_none()
             if row is None:
+                lasting = False
                 ready = _query().where(models.c.name == key, jobs.c.state == "succeeded")
                 row = c.execute(ready.order_by(models.c.version.desc()).limit(1)).mappings().one_or_none()
         if row is None:
-            raise NotFound(f"there is no model {key!r} (an id, a name with a ready version, or name@version)")
-        return _model(row)
+            raise NotFound(f"there is no model {key!r} (an id, an alias, a name with a ready version, or name@version)")
+        return _model(row) | {"lasting": lasting}
 
     def page(
         self,
@@ -129,9 +110,22 @@ class SqlModels:
             raise Stale(f"model {model_id} has changed since that version")
 
     def remove(self, model_id: str) -> None:
-        """Delete the record; its job stays as history."""
+        """Delete the record; its job stays as history. Conflict while an alias points at it."""
         with self.db.write() as c:
+            catalogue_changes(c)
+            names = c.execute(select(aliases.c.name).where(aliases.c.model == model_id).order_by(aliases.c.name))
+            if found := list(names.scalars()):
+                raise Conflict(f"alias {', '.join(found)} points at model {model_id}; move or delete the alias first")
             c.execute(delete(models).where(models.c.id == model_id))
+
+    def present(self, ids: Collection[str]) -> set[str]:
+        """Those of the ids that are still models."""
+        with self.db.read() as c:
+            return set(c.execute(select(models.c.id).where(models.c.id.in_(ids))).scalars()) if ids else set()
+
+    def epoch(self) -> str | None:
+        """A token that changes whenever a model is deleted or an alias moves, in any process."""
+        return catalogue(self.db)
 
     def of_dataset(self, dataset_id: str) -> Sequence[str]:
         """Ids of the models fitted on a dataset."""

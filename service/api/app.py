@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
@@ -18,26 +20,31 @@ from starlette.types import ASGIApp
 
 import ml_core
 from ml_core.errors import MLError, pointer
+from service.api.drain import Drain
+from service.api.gate import Gate
 from service.api.hot import HotPath
 from service.api.methods import Methods, allowed
-from service.api.middleware import AccessLog, Envelope, Gate
+from service.api.metrics import Requests
+from service.api.middleware import AccessLog, Envelope
 from service.api.problems import FieldProblem, Problem, document, response_of, simple
-from service.api.routes import algorithms, datasets, jobs, models, operations, predict
+from service.api.routes import algorithms, aliases, datasets, jobs, metrics, models, operations, predict
 from service.api.schemas import estimator_schemas
 from service.container import Services
 from service.errors import Conflict, Malformed, NotAcceptable, ServiceError, TooLarge, UnknownMediaType
+from service.loopback import beyond_loopback
 from service.ports import Json
 from service.runner.embedded import Embedded
 
 log = logging.getLogger("postfit")
+FUNCTION_THREADS = max(2, os.cpu_count() or 1)
 TAGS = ("Datasets", "Algorithms", "Models", "Prediction", "Jobs", "Functions", "Operations")
 ABOUT = """POST a table and any classical learning algorithm; get back predictions, posteriors and diagnostics.
 
 Start: **POST /v1/models** with its example, then **POST /v1/models/{model_id}/predict** with the id you got."""
 
 
-def create_app(services: Services, runner: Embedded | None = None) -> FastAPI:
-    """The FastAPI application on these services; `runner` is started and stopped with it."""
+def create_app(services: Services, runner: Embedded | None = None, drain: Drain | None = None) -> FastAPI:
+    """The FastAPI application on these services; `runner` is started and stopped with it; waits end with `drain`."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -52,7 +59,11 @@ def create_app(services: Services, runner: Embedded | None = None) -> FastAPI:
                   lifespan=lifespan)  # fmt: skip
     app.state.services = services
     app.state.runner = runner
-    for module in (algorithms, datasets, models, predict, jobs, operations):
+    app.state.drain = drain or Drain()
+    app.state.requests = Requests()
+    app.state.engine = metrics.Engine(services)
+    app.state.functions = CapacityLimiter(FUNCTION_THREADS)
+    for module in (algorithms, datasets, aliases, models, predict, jobs, metrics, operations):
         app.include_router(module.router)
     app.mount("/assets", StaticFiles(directory=Path(__file__).parent.parent / "ui" / "assets"))
     _handle_errors(app)
@@ -60,11 +71,15 @@ def create_app(services: Services, runner: Embedded | None = None) -> FastAPI:
     return app
 
 
-def create_asgi(services: Services, runner: Embedded | None = None) -> ASGIApp:
+def create_asgi(services: Services, runner: Embedded | None = None, drain: Drain | None = None) -> ASGIApp:
     """The whole server: hot path, envelope, application."""
-    gate, access = Gate(services.keys, services.settings.require_keys), AccessLog()
-    app = create_app(services, runner)
-    return HotPath(Envelope(Methods(app, app.routes), gate, access), services.inference, gate, access)
+    settings, fresh = services.settings, services.freshness
+    gate = Gate(services.keys, settings.require_keys, not beyond_loopback(settings.host))
+    fresh.listen(gate.forget)
+    app = create_app(services, runner, drain)
+    access = AccessLog(app.state.requests)
+    inner = Envelope(Methods(app, app.routes), gate, access, fresh)
+    return HotPath(inner, services.inference, gate, access, fresh)
 
 
 def _handle_errors(app: FastAPI) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -11,12 +13,15 @@ from fastapi import Depends, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from service.api.drain import Drain
 from service.container import Services
-from service.errors import Invalid, Issue, Stale
+from service.errors import Conflict, Invalid, Issue, NotReady, Stale
 from service.ids import new_id
 from service.ports import Json
+from service.usecases.waiting import changed
 
 MAX_WAIT = 60.0
+LOOK_AGAIN_SECONDS = 1.0
 TAG = re.compile(r'(?:W/)?"[^"]*"')
 
 
@@ -25,14 +30,27 @@ def services(request: Request) -> Services:
     return request.app.state.services
 
 
+def drain(request: Request) -> Drain:
+    """Whether this process was asked to end."""
+    return request.app.state.drain
+
+
+def tenant(request: Request) -> str:
+    """The id of the caller's API key; "" without keys."""
+    return str(request.scope.get("state", {}).get("tenant", ""))
+
+
 Use = Annotated[Services, Depends(services)]
-MODEL = "Id, name (its newest ready version) or name@version."
+Ending = Annotated[Drain, Depends(drain)]
+Tenant = Annotated[str, Depends(tenant)]
+MODEL = "Id, alias, name (its newest ready version) or name@version."
 ModelId = Annotated[str, Path(description=MODEL, examples=["iris-species"])]
 BayesianId = Annotated[str, Path(description=MODEL, examples=["iris-width"])]
 TransformId = Annotated[str, Path(description=MODEL, examples=["iris-axes"])]
 DensityId = Annotated[str, Path(description=MODEL, examples=["iris-groups"])]
 DatasetId = Annotated[str, Path(description="Id of a dataset, or its name (the newest).", examples=["iris"])]
 JobId = Annotated[str, Path(description="Id of a job, or a model, whose fit is meant.", examples=["iris-species"])]
+Alias = Annotated[str, Path(description="Name of the alias.", examples=["production"])]
 SampleName = Annotated[str, Path(description="Name of a bundled table.", examples=["iris"])]
 AlgorithmName = Annotated[str, Path(description="Name of an algorithm.", examples=["logistic_regression"])]
 FunctionName = Annotated[str, Path(description="Name of a function.", examples=["roc_curve"])]
@@ -63,9 +81,9 @@ async def once(
     """Create under a new id; with an Idempotency-Key give the first answer again instead of doing it twice."""
     if key is None:
         return await make(new_id(prefix))
-    scoped = f"{request.method} {request.url.path} {key}"
+    scoped = _scoped(request, key)
     digest = await request.body() + request.url.query.encode()
-    resource, kept = await run_in_threadpool(use.idempotency.begin, scoped, digest, prefix)
+    resource, kept = await _first(use, drain(request), scoped, digest, prefix)
     if kept is not None:
         return json_response(kept["body"], kept["status"], kept["headers"] | {"Idempotency-Replayed": "true"})
     try:
@@ -77,6 +95,26 @@ async def once(
     answer: Json = {"status": response.status_code, "headers": headers, "body": msgspec.json.decode(response.body)}
     await run_in_threadpool(use.idempotency.complete, scoped, answer)
     return response
+
+
+def _scoped(request: Request, key: str) -> str:
+    """What the ledger knows a caller's key by: keys of different callers or routes never meet."""
+    return hashlib.sha256("\0".join((tenant(request), request.method, request.url.path, key)).encode()).hexdigest()
+
+
+async def _first(use: Services, ends: Drain, scoped: str, digest: bytes, prefix: str) -> tuple[str, Json | None]:
+    """The reserved id and no answer for the first request; its answer for every other, which waits for it."""
+    deadline = time.monotonic() + MAX_WAIT
+    while True:
+        version = use.ledger.version()
+        try:
+            return await run_in_threadpool(use.idempotency.begin, scoped, digest, prefix)
+        except Conflict:
+            if ends():
+                raise NotReady("the server shuts down; repeat the request with the same Idempotency-Key") from None
+            if time.monotonic() > deadline:
+                raise
+            await changed(use.ledger, version, LOOK_AGAIN_SECONDS, ends)
 
 
 def wait_seconds(prefer: str | None) -> tuple[float | None, bool]:

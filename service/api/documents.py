@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from service.api.problems import TABLE, slug
 from service.errors import Invalid
@@ -21,13 +22,33 @@ def moment(value: Any) -> str | None:
 def job_document(job: Job) -> Json:
     """A job."""
     return {
-        "id": job.id, "kind": job.kind, "state": job.state, "resource": job.resource, "progress": job.progress,
+        "id": job.id, "kind": job.kind, "state": job.state, "resource": job.resource, "progress": _progress(job),
         "attempts": job.attempts, "queue_position": job.queue_position, "worker": job.worker,
         "submitted_at": moment(job.submitted_at), "started_at": moment(job.started_at),
         "finished_at": moment(job.finished_at), "error": _failure(job.error, f"/v1/jobs/{job.id}"),
         "links": {"self": f"/v1/jobs/{job.id}", "events": f"/v1/jobs/{job.id}/events",
                   "resource": f"/v1/models/{job.resource}"},
     }  # fmt: skip
+
+
+def whole_job_document(job: Job, attempts: list[Json]) -> Json:
+    """A job with how each of its attempts ended and what it printed last."""
+    return job_document(job) | {"attempt_records": [_attempt(a) for a in attempts], "log_tail": job.log_tail}
+
+
+def _attempt(row: Json) -> Json:
+    fields = ("attempt", "host", "exit_code", "peak_rss_bytes", "cpu_seconds")
+    return {k: row[k] for k in fields} | {
+        "error": (row["error"] or {}).get("code"), "finished_at": moment(row["finished"]),
+    }  # fmt: skip
+
+
+def _progress(job: Job) -> Json | None:
+    """What the work last told; of a job that succeeded, all is done."""
+    if job.state != "succeeded":
+        return job.progress
+    nothing: Json = {"step": None, "total": None, "unit": None, "message": None, "metrics": {}}
+    return {**nothing, **(job.progress or {}), "fraction": 1.0}
 
 
 def _failure(error: Json | None, instance: str) -> Json | None:
@@ -66,3 +87,15 @@ def model_document(row: Json) -> Json:
 def model_etag(row: Json) -> str:
     """Strong ETag of a model's document: it changes with its state, with every PATCH, and with what a name means."""
     return f'"{row["id"]}-{row["state"]}-{row["revision"]}"'
+
+
+def alias_document(row: Json) -> Json:
+    """An alias."""
+    here = f"/v1/aliases/{quote(row['name'])}"
+    return {"alias": row["name"], "model": row["model"], "updated_at": moment(row["updated"]),
+            "links": {"self": here, "model": f"/v1/models/{row['model']}"}}  # fmt: skip
+
+
+def alias_etag(row: Json) -> str:
+    """Strong ETag of an alias: where it points, its revision, and when, for revisions begin again with a new alias."""
+    return f'"{row["model"]}-{row["revision"]}-{row["updated"]:.6f}"'

@@ -16,6 +16,7 @@ from service import errors as sv
 from service.ports import Json
 
 MEDIA_TYPE = "application/problem+json"
+AWAY_SECONDS = 2  # a database or store that is away is asked again after this
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Kind:
 TABLE: dict[type[Exception], Kind] = {
     sv.Malformed: Kind(400, "The body cannot be read"),
     sv.Unauthenticated: Kind(401, "A valid API key is needed"),
+    sv.Forbidden: Kind(403, "Forbidden"),
     sv.NotFound: Kind(404, "Not found"),
     sv.NotAcceptable: Kind(406, "Not acceptable"),
     sv.Conflict: Kind(409, "Conflict with the state of the resource"),
@@ -101,6 +103,8 @@ def document_of(error: BaseException, instance: str) -> tuple[Json, dict[str, st
     headers = {}
     if isinstance(error, sv.QueueFull):
         headers["Retry-After"] = str(error.retry_after_seconds)
+    if kind.status == 503:
+        headers["Retry-After"] = str(AWAY_SECONDS)
     if isinstance(error, sv.Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"
     return {

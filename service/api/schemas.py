@@ -167,6 +167,13 @@ class ModelPatch(Strict):
     labels: dict[str, str] = Field(description="Replaces the labels.")
 
 
+class AliasPut(Strict):
+    """Where an alias points."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"model": "iris-species"}})
+    model: str = Field(min_length=1, description="Id, name, name@version or another alias of a model that is ready.")
+
+
 class DatasetPatch(Strict):
     """Fields of a dataset that may change; columns by name."""
 
@@ -218,12 +225,26 @@ class JobOut(Open):
     resource: str = Field(description="What it makes.")
     progress: Json | None = Field(description="fraction, step, total, unit, message, metrics.")
     attempts: int = Field(description="Attempts so far.")
+    attempt_records: list[Any] | None = Field(
+        None, description="One job only: attempt, host, exit_code, peak_rss_bytes, cpu_seconds, error (a code),"
+        " finished_at of each ended attempt."
+    )
+    log_tail: str | None = Field(None, description="One job only: the end of what the work printed.")
     queue_position: int | None = Field(description="Jobs before it, while queued.")
     worker: str | None = Field(description="Who works on it.")
     submitted_at: str = Field(description="RFC 3339, UTC.")
     started_at: str | None = Field(description="RFC 3339, UTC.")
     finished_at: str | None = Field(description="RFC 3339, UTC.")
     error: Json | None = Field(description="Why it failed: a problem with a `code`.")
+
+
+class AliasOut(Open):
+    """An alias."""
+
+    alias: str = Field(description="The stable name.")
+    model: str = Field(description="Id of the model it points at.")
+    updated_at: str = Field(description="When it last moved; RFC 3339, UTC.")
+    links: dict[str, str] = Field(description="Related addresses.")
 
 
 class Prediction(Open):

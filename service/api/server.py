@@ -6,14 +6,36 @@ import gc
 import logging
 import os
 import signal
+import socket
 import tempfile
+import threading
+import time
 
 import uvicorn
 
 from service.api.app import create_asgi
+from service.api.drain import Drain
 from service.container import build
 from service.runner.embedded import Embedded
 from service.settings import Settings
+
+DRAIN_SECONDS = 10
+LEAVE_SECONDS = 2.0
+log = logging.getLogger("postfit")
+
+
+class Server(uvicorn.Server):
+    """uvicorn that tells the application before it waits for the requests under way."""
+
+    def __init__(self, config: uvicorn.Config, drain: Drain) -> None:
+        super().__init__(config)
+        self.drain = drain
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Refuse new connections, end waits, let the other requests finish (at most 10 s), stop the runner."""
+        self.drain.begin()
+        await super().shutdown(sockets)
+        threading.Thread(target=_abandon, name="abandon", daemon=True).start()
 
 
 def serve(settings: Settings) -> int:
@@ -24,14 +46,23 @@ def serve(settings: Settings) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     services = build(settings)
     tempfile.tempdir = str(services.objects.scratch())  # parts of forms go to the data disk; /tmp may be memory
-    app = create_asgi(services, Embedded(settings))
+    drain = Drain()
+    app = create_asgi(services, Embedded(settings) if settings.runner == "embedded" else None, drain)
     config = uvicorn.Config(app, host=settings.host, port=settings.port, access_log=False, log_level="warning",
-                            timeout_graceful_shutdown=10, server_header=False, proxy_headers=False)  # fmt: skip
-    logging.getLogger("postfit").info("serving on http://%s:%d, documentation at /docs", settings.host, settings.port)
+                            timeout_graceful_shutdown=DRAIN_SECONDS, server_header=False,
+                            proxy_headers=False)  # fmt: skip
+    log.info("serving on http://%s:%d, documentation at /docs", settings.host, settings.port)
     gc.collect()
     gc.freeze()  # what is loaded by now stays; the collector need not walk through it again and again
-    uvicorn.Server(config).run()
+    Server(config, drain).run()
     return 0
+
+
+def _abandon() -> None:
+    """End the process though threads still compute: they cannot be stopped otherwise, and Python waits for them."""
+    time.sleep(LEAVE_SECONDS)
+    log.warning("requests that still compute are abandoned")
+    os._exit(0)
 
 
 def _leave(number: int, frame: object) -> None:

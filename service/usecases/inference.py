@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +10,11 @@ import numpy as np
 from ml_core.certificates import plain
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.records import encode
-from ml_core.preprocessing.table import TabularModel
 from ml_core.rng import generator
 from service.errors import Conflict, Invalid, Issue, TooLarge, Unsupported
 from service.ports import Json
 from service.usecases import tabular
+from service.usecases.loaded import Loaded, LoadedModels, ready
 
 MAX_ROWS = 1_000_000
 MAX_JOINT = 2_000
@@ -25,56 +22,15 @@ MAX_DRAWS = 10_000_000
 Batch = tuple[np.ndarray, list[str]]
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A model in memory: its record, and the fitted object whose large arrays are mapped from disk."""
-
-    id: str
-    record: Json
-    fitted: TabularModel
-
-
 class Inference:
-    """Loads models once and answers from them; a model is immutable, so a loaded one is never stale."""
+    """Answers from models in memory; the first question loads one."""
 
     def __init__(self, datasets: Any, models: Any, artifacts: Any, *, keep: int = 64) -> None:
         self.datasets = datasets
         self.models = models
         self.artifacts = artifacts
-        self.keep = keep
-        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def cached(self, key: str) -> Loaded | None:
-        """The model of exactly this id if it is in memory; no I/O."""
-        with self._lock:
-            found = self._loaded.get(key)
-            if found is not None:
-                self._loaded.move_to_end(key)
-            return found
-
-    def load(self, key: str) -> Loaded:
-        """The model by id, name or name@version; Conflict while it is not ready."""
-        found = self.cached(key)
-        if found is not None:
-            return found
-        record = self.models.get(key)
-        found = self.cached(record["id"])
-        if found is not None:
-            return found
-        if record["state"] != "ready":
-            raise Conflict(f"model {record['id']} is {record['state']}, not ready; see job {record['job']}")
-        loaded = Loaded(record["id"], record, self.artifacts.load(record["result"]["artifact"]))
-        with self._lock:
-            self._loaded[loaded.id] = loaded
-            while len(self._loaded) > self.keep:
-                self._loaded.popitem(last=False)
-        return loaded
-
-    def forget(self, model_id: str) -> None:
-        """Drop a model from memory."""
-        with self._lock:
-            self._loaded.pop(model_id, None)
+        self.memory = LoadedModels(models, artifacts, keep)
+        self.cached, self.load, self.forget = self.memory.cached, self.memory.load, self.memory.forget
 
     def capable(self, key: str, method: str, capability: str) -> tuple[Loaded, Any]:
         """The model and its estimator, or Unsupported with what it can do instead."""
@@ -235,8 +191,7 @@ class Inference:
     def diagnostics(self, key: str) -> Json:
         """The diagnostics stored with the model; Conflict while it is not ready."""
         record = self.models.get(key)
-        if record["state"] != "ready":
-            raise Conflict(f"model {record['id']} is {record['state']}, not ready; see job {record['job']}")
+        ready(record)
         return dict(record["result"]["diagnostics"])
 
 

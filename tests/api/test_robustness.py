@@ -163,14 +163,15 @@ def test_a_form_larger_than_an_upload_is_cut_off(services, runner, settings, mon
 
 
 def test_a_database_that_is_away_is_503_for_callers_with_keys(services, runner, settings, monkeypatch):
-    def away(secret: str) -> bool:
+    def away(secret: str) -> str:
         raise NotReady
 
-    monkeypatch.setattr(services.keys, "valid", away)
+    monkeypatch.setattr(services.keys, "owner", away)
     guarded = type(services)(**{**vars(services), "settings": settings.model_copy(update={"require_keys": True})})
     with serving(guarded) as c:
         answer = c.get("/v1/models", headers={"Authorization": "Bearer x"})
         check_problem(answer, 503, "not-ready")
+        assert int(answer.headers["retry-after"]) >= 1
         assert answer.headers["x-request-id"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
@@ -95,7 +96,10 @@ def get_function(name: FunctionName) -> Response:
 
 @router.post("/functions/{name}", operation_id="call_function", tags=["Functions"], summary="Compute a function",
              response_model=Open, responses=document(NotFound, Malformed, Invalid, OverBudget))  # fmt: skip
-def call_function(name: FunctionName, request: Request, use: Use, body: Annotated[dict[str, Any], Body(
+async def call_function(name: FunctionName, request: Request, use: Use, body: Annotated[dict[str, Any], Body(
     examples=[{"y": [1, 1, 0, 1, 0, 0], "scores": [0.9, 0.8, 0.7, 0.6, 0.4, 0.2]}])]) -> Response:  # fmt: skip
     """The result with its certificates. The input is described by `input_schema` of the function."""
-    return json_response(_function(name)(body))
+    function = _function(name)
+    return await to_thread.run_sync(
+        lambda: json_response(function(body)), limiter=request.app.state.functions
+    )  # slow ones wait for each other, and everybody else finds a thread

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Header, Query
@@ -12,16 +13,18 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from service.api.bodies import StrictRoute
-from service.api.deps import Cursor, JobId, Limit, Use, json_response
-from service.api.documents import job_document
+from service.api.deps import Cursor, Ending, JobId, Limit, Use, json_response
+from service.api.documents import job_document, whole_job_document
+from service.api.drain import Drain
 from service.api.problems import document
 from service.api.schemas import JobOut, Listing
 from service.container import Services
-from service.errors import Conflict, Invalid, NotFound
+from service.errors import Conflict, Invalid, NotFound, NotReady
 from service.ports import TERMINAL, Job, Ledger
+from service.usecases.waiting import changed
 
 router = APIRouter(prefix="/v1/jobs", route_class=StrictRoute, tags=["Jobs"])
-LOOK_SECONDS = 0.05
+PAUSE_SECONDS = 0.2
 PING_SECONDS = 15.0
 
 
@@ -43,8 +46,9 @@ def _named(use: Services, key: str) -> str:
 
 @router.get("/{job_id}", operation_id="get_job", summary="One job", response_model=JobOut, responses=document(NotFound))
 def get_job(use: Use, job_id: JobId) -> Response:
-    """State, progress, attempts and, when it failed, the reason."""
-    return json_response(job_document(use.ledger.get(_named(use, job_id))))
+    """State, progress, how each attempt ended, the end of the log and, when it failed, the reason."""
+    job = use.ledger.get(_named(use, job_id))
+    return json_response(whole_job_document(job, use.ledger.attempts(job.id)))
 
 
 @router.post("/{job_id}/cancel", operation_id="cancel_job", summary="Cancel a job", status_code=202,
@@ -56,14 +60,20 @@ def cancel_job(use: Use, job_id: JobId) -> Response:
 
 
 @router.get("/{job_id}/events", operation_id="follow_job", summary="Follow a job", response_class=StreamingResponse,
-            responses=document(NotFound))  # fmt: skip
+            responses={204: {"description": "`Last-Event-ID` is the last event there is; do not come back"},
+                       **document(NotFound)})  # fmt: skip
 def follow_job(
-    use: Use, job_id: JobId,
+    use: Use, ends: Ending, job_id: JobId,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", description="Last event you have.")] = None,
 ) -> Response:  # fmt: skip
-    """Server-sent events `state`, `progress` (at most five a second) and `done`."""
+    """Server-sent events `state`, `progress` (at most five a second) and `done`.
+
+    A stream that ends without `done` came from a server that shuts down: ask any other with `Last-Event-ID`.
+    """
     first = use.ledger.get(_named(use, job_id))
-    stream = events(use.ledger, first, last_event_id)
+    if first.state in TERMINAL and last_event_id == _done(first):
+        return Response(status_code=204)
+    stream = events(use.ledger, first, last_event_id, ends)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -72,33 +82,42 @@ def _event(name: str, key: str, job: Job) -> bytes:
 
 
 def _key(job: Job) -> str:
-    """Identifies what an event says, so that a client that comes back is told only what is new."""
-    step = (job.progress or {}).get("step", 0)
-    return f"{job.attempts}-{job.state}-{step}"
+    """Says what an event says, the same on every server, so that a client that comes back is told only what is new."""
+    told = job.progress or {}
+    return f"{job.attempts}-{job.state}-{told.get('step', 0)}-{told.get('fraction') or 0:.9g}"
 
 
-async def events(ledger: Ledger, job: Job, last: str | None) -> AsyncIterator[bytes]:
-    """The events of a job until it ends."""
-    seen: tuple[Any, ...] = ()
-    version, quiet = -1, 0.0
+def _done(job: Job) -> str:
+    return f"{_key(job)}-done"
+
+
+async def events(ledger: Ledger, job: Job, last: str | None, ends: Drain) -> AsyncIterator[bytes]:
+    """The events of a job until it, this server, or its connection to the database ends."""
+    seen, version = _mark(last or ""), -1
     while True:
-        key, mark = _key(job), (job.state, job.attempts)
-        if key != last:
-            if mark != seen:
-                yield _event("state", key, job)
-            elif job.progress:
-                yield _event("progress", key, job)
-            last, quiet = key, 0.0
-        seen = mark
+        key = _key(job)
+        if _mark(key) != seen:
+            yield _event("state", key, job)
+        elif key != last and job.progress and job.state not in TERMINAL:
+            yield _event("progress", key, job)
         if job.state in TERMINAL:
-            yield _event("done", f"{key}-done", job)
+            yield _event("done", _done(job), job)
             return
-        while (now := ledger.version()) == version:
-            await asyncio.sleep(LOOK_SECONDS)
-            quiet += LOOK_SECONDS
-            if quiet > PING_SECONDS:
-                quiet = 0.0
-                yield b": still there\n\n"
-        version = now
-        await asyncio.sleep(0.2)
-        job = await run_in_threadpool(ledger.get, job.id)
+        seen, last, told = _mark(key), key, time.monotonic()
+        try:
+            while _key(job) == key:
+                if await changed(ledger, version, PING_SECONDS, ends):
+                    await asyncio.sleep(told + PAUSE_SECONDS - time.monotonic())
+                    version = ledger.version()  # before the row: a change in between is then seen
+                    job = await run_in_threadpool(ledger.get, job.id)
+                elif ends():
+                    return
+                else:
+                    yield b": still there\n\n"
+        except (NotReady, NotFound):
+            return
+
+
+def _mark(key: str) -> str:
+    """Attempt and state that an event id tells."""
+    return "-".join(key.split("-")[:2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from typing import Annotated, Any
 
@@ -15,12 +16,14 @@ from service.api.bodies import StrictRoute
 from service.api.deps import (
     BayesianId,
     Cursor,
+    Ending,
     IdempotencyKey,
     IfMatch,
     IfNoneMatch,
     Limit,
     ModelId,
     Prefer,
+    Tenant,
     Use,
     json_response,
     once,
@@ -29,6 +32,7 @@ from service.api.deps import (
     wait_seconds,
 )  # fmt: skip
 from service.api.documents import model_document, model_etag
+from service.api.drain import Drain
 from service.api.problems import document
 from service.api.schemas import FIT_EXAMPLES, Certified, DatasetRef, FitRequest, Listing, ModelOut, ModelPatch, Open
 from service.container import Services
@@ -41,12 +45,14 @@ INSTANT_WAIT = 10.0
 REFUSALS = document(Malformed, NotFound, Conflict, TooLarge, Invalid, InvalidParameter, InvalidData, QueueFull)
 
 
-async def _accepted(use: Services, model_id: str, job: Job, wait: tuple[float | None, bool]) -> Response:
+async def _accepted(
+    use: Services, ends: Drain, model_id: str, job: Job, wait: tuple[float | None, bool]
+) -> Response:
     """202 with the resource, 201 when the work ended within the wait; Invalid when it ended by the caller's mistake."""
     seconds, asked = wait
     if seconds is None:
         seconds = INSTANT_WAIT if job.lane == "instant" else 0.0
-    ended = await settle(use.ledger, job.id, seconds) if seconds > 0 else job
+    ended = await settle(use.ledger, job.id, seconds, ends) if seconds > 0 else job
     error = ended.error if ended.state == "failed" else None
     if error and error["code"] == "user_error":
         await run_in_threadpool(use.models.remove, model_id)
@@ -59,6 +65,11 @@ async def _accepted(use: Services, model_id: str, job: Job, wait: tuple[float | 
     return json_response(model_document(row), 201 if done else 202, headers)
 
 
+def _base64(digest: str) -> str:
+    """A hexadecimal digest as RFC 3230 writes it."""
+    return base64.b64encode(bytes.fromhex(digest)).decode()
+
+
 def _issues(error: Any) -> tuple[Issue, ...]:
     """The places that a failed job's error points at."""
     found = tuple(Issue(i["pointer"], i["code"], i["detail"]) for i in error.get("issues", ()))
@@ -68,15 +79,16 @@ def _issues(error: Any) -> tuple[Issue, ...]:
 @router.post("", operation_id="create_model", summary="Fit a model", status_code=201, response_model=ModelOut,
              responses={202: {"description": "Queued; follow `job`", "model": ModelOut}, **REFUSALS})  # fmt: skip
 async def create_model(
-    request: Request, use: Use, body: Annotated[FitRequest, Body(openapi_examples=FIT_EXAMPLES)],
+    request: Request, use: Use, ends: Ending, tenant: Tenant,
+    body: Annotated[FitRequest, Body(openapi_examples=FIT_EXAMPLES)],
     idempotency_key: IdempotencyKey = None, prefer: Prefer = None,
-) -> Response:
+) -> Response:  # fmt: skip
     """Fit any algorithm on any dataset. Short fits are waited for (201), long ones queued (202)."""
     wait = wait_seconds(prefer)
 
     async def make(model_id: str) -> Response:
-        job = await run_in_threadpool(use.training.submit, model_id, body.request())
-        return await _accepted(use, model_id, job, wait)
+        job = await run_in_threadpool(use.training.submit, model_id, body.request(), tenant)
+        return await _accepted(use, ends, model_id, job, wait)
 
     return await once(use, request, idempotency_key, "mdl", make)
 
@@ -109,7 +121,7 @@ def list_models(
     "/{model_id}", operation_id="get_model", summary="One model", response_model=ModelOut, responses=document(NotFound)
 )
 def get_model(use: Use, model_id: ModelId, if_none_match: IfNoneMatch = None) -> Response:
-    """The model by id, by name (its newest ready version) or by name@version."""
+    """The model by id, by alias, by name (its newest ready version) or by name@version."""
     row = use.models.get(model_id)
     if unchanged(if_none_match, model_etag(row)):
         return Response(status_code=304, headers={"ETag": model_etag(row)})
@@ -128,7 +140,7 @@ def update_model_labels(use: Use, model_id: ModelId, body: ModelPatch, if_match:
 @router.delete("/{model_id}", operation_id="delete_model", summary="Delete a model", status_code=204,
                responses=document(NotFound, Conflict, Stale))  # fmt: skip
 def delete_model(use: Use, model_id: ModelId, if_match: IfMatch = None) -> Response:
-    """Delete the model and its artifact; a fit or update that is under way must be cancelled first."""
+    """Delete the model and its artifact; not while its fit or an update is under way, or an alias points at it."""
     row = use.models.get(model_id)
     revision_of(if_match, model_etag(row), row["revision"])
     if row["state"] in ("queued", "running") and row["job"]:
@@ -155,7 +167,7 @@ def get_artifact(use: Use, model_id: ModelId, if_none_match: IfNoneMatch = None)
     """The stored model, with its SHA-256 as ETag and Digest. Open it only if you trust this service."""
     model = use.inference.load(model_id)
     ref = model.record["result"]["artifact"]
-    headers = {"ETag": f'"{ref["sha256"]}"', "Digest": f"sha-256={ref['sha256']}"}
+    headers = {"ETag": f'"{ref["sha256"]}"', "Digest": f"sha-256={_base64(ref['sha256'])}"}
     if unchanged(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return FileResponse(use.artifacts.verified(ref), filename=f"{model.id}.joblib", headers=headers,
@@ -182,14 +194,14 @@ def get_bundle(use: Use, model_id: ModelId) -> Response:
              response_model=ModelOut, responses={202: {"description": "Queued", "model": ModelOut},
                                                  **REFUSALS})  # fmt: skip
 async def update_model(
-    request: Request, use: Use, model_id: BayesianId, body: DatasetRef, idempotency_key: IdempotencyKey = None,
-    prefer: Prefer = None,
+    request: Request, use: Use, ends: Ending, tenant: Tenant, model_id: BayesianId, body: DatasetRef,
+    idempotency_key: IdempotencyKey = None, prefer: Prefer = None,
 ) -> Response:  # fmt: skip
     """A new version: the posterior becomes the prior of the dataset's rows. The old rows are not needed."""
     wait = wait_seconds(prefer)
 
     async def make(new_id: str) -> Response:
-        job = await run_in_threadpool(use.updates.submit, model_id, new_id, body.dataset)
-        return await _accepted(use, new_id, job, wait)
+        job = await run_in_threadpool(use.updates.submit, model_id, new_id, body.dataset, tenant)
+        return await _accepted(use, ends, new_id, job, wait)
 
     return await once(use, request, idempotency_key, "mdl", make)

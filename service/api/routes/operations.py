@@ -12,7 +12,7 @@ import ml_core
 from service.api.deps import Use, json_response
 from service.api.problems import TABLE, document, slug
 from service.api.schemas import Open
-from service.errors import NotReady
+from service.errors import EngineLost, NotReady
 
 router = APIRouter()
 OTHERS = (
@@ -49,7 +49,10 @@ async def live() -> Response:
 @router.get("/v1/health/ready", operation_id="ready", tags=["Operations"], summary="Can it work?", response_model=Open,
             responses=document(NotReady))  # fmt: skip
 async def ready(request: Request, use: Use) -> Response:
-    """200 when the database answers, the data folder can be written and a worker runs; else 503 with the reason."""
+    """200 when database and store answer, the data folder can be written and a runner works; else 503 with the reason.
+
+    The runner is the server's own (`POSTFIT_RUNNER=embedded`), or any that reported within one lease.
+    """
     faults = await run_in_threadpool(_faults, request, use)
     if faults:
         raise NotReady("; ".join(faults))
@@ -57,21 +60,43 @@ async def ready(request: Request, use: Use) -> Response:
 
 
 def _faults(request: Request, use: Use) -> list[str]:
-    faults = []
+    found = (_database(request, use), _folder(use), _store(use))
+    return [fault for fault in found if fault]
+
+
+def _database(request: Request, use: Use) -> str:
+    """Why no job can be queued, or worked on by anybody; empty when all is well."""
     try:
         use.ledger.page(limit=1, cursor=None)
+        if use.settings.runner == "none":
+            alive = use.runners.alive()
+            unwell = "; ".join(f"runner {r.owner}: {r.state}" for r in alive if r.state != "well")
+            well = any(r.state == "well" for r in alive)
+            return "" if well else unwell or "no runner is alive; start one with `python -m service runner`"
     except NotReady as e:
-        faults.append(f"database: {e}")
+        return f"database: {e}"
+    runner = request.app.state.runner
+    return (runner.fault() or "") if runner is not None else ""
+
+
+def _folder(use: Use) -> str:
     try:
         probe = use.objects.scratch() / ".probe"
         probe.write_bytes(b"ok")
         probe.unlink(missing_ok=True)  # another request may look at the same moment
     except OSError as e:
-        faults.append(f"data folder: {e}")
-    runner = request.app.state.runner
-    if runner is not None and (fault := runner.fault()):
-        faults.append(fault)
-    return faults
+        return f"data folder: {e}"
+    return ""
+
+
+def _store(use: Use) -> str:
+    if use.settings.objects is None:
+        return ""
+    try:
+        next(iter(use.objects.keys("probe/")), None)
+    except EngineLost as e:
+        return f"object store: {e}"
+    return ""
 
 
 @router.get("/", include_in_schema=False)
