@@ -12,12 +12,16 @@ from ml_core.base import SQUARES, Clusterer, Cost, Transformer
 from ml_core.capabilities import Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidData, InvalidParameter, Issue
+from ml_core.numerics.column_sums import ColumnPart, ColumnSums
 from ml_core.params import MaxIter, RealMatrix, Seed
 from ml_core.registry import algorithm
 from ml_core.solvers import k_means_search
 from ml_core.solvers.centres import nearest, squared_distances
+from ml_core.solvers.k_means_sums import Settle, Settled, lloyd_by_sums
 from ml_core.solvers.lloyd import Lloyd, lloyd
+from ml_core.solvers.sample import Draw, Sample, room
 from ml_core.solvers.spectrum import weighted_mean
+from ml_core.sums import Census, Passes
 from ml_core.validation import check_query, check_weights
 
 EPS = float(np.finfo(float).eps)
@@ -33,6 +37,11 @@ class KMeans(Weighted, Clusterer, Transformer):
     stays; an empty cluster receives the row farthest from its centre. Clusters are numbered in the lexicographic order
     of their centres (given centres keep their order). J is least, 0, at k = n, so it cannot choose k by itself.
     O(n k d) an iteration. Same optimum as hard EM of a mixture with unit covariances and equal weights.
+
+    From chunks: starts are drawn and first improved on at most 65,536 rows (chosen by a hash of their cells, so chunks
+    do not matter; all rows when they are no more), then all starts alternate together over all rows until no sum
+    changes. From given centres the partition is that of `fit`, centres and J to 12 digits; a tied row goes to the lower
+    number, and `labels_` is empty.
 
     References
     ----------
@@ -84,28 +93,56 @@ class KMeans(Weighted, Clusterer, Transformer):
         self.random_state = random_state
 
     def _fit(self, X: Matrix, s: Vector) -> None:
-        k = self._effective(X)
+        k = self._effective(X, len(X))
         mean = weighted_mean(X, s)
         A = X - mean
-        runs = self._runs(A, s, k, mean)
+        best = self._store(self._runs(A, s, k, mean), mean)
+        self.labels_ = np.argsort(self._order(best))[best.labels]
+        self.inertia_curve_ = self._curve(A, s)
+
+    def _passes(self, census: Census) -> Passes:
+        columns: ColumnSums = yield ColumnPart()
+        size, mean = room(census.width), columns.mean
+        sample: Sample = yield Draw(size, self.random_state, whole=census.rows <= size)
+        k = self._effective(sample.X, census.rows)
+        A = sample.X - mean
+        if isinstance(self.init, str) or self.algorithm == "exhaustive":
+            starts = [r.centres for r in self._runs(A, sample.s, k, mean)]
+        else:
+            starts = [self._given(A, k, mean)]
+        allowed = self.tol * float(np.mean(columns.sd**2))
+        self._store((yield from lloyd_by_sums(starts, mean, max_iter=self.max_iter, allowed=allowed)), mean)
+        self.labels_ = np.empty(0, dtype=np.int64)
+        self.inertia_curve_ = self._curve(A, sample.s) * (columns.total / float(sample.s.sum()))
+        if self.curve and not sample.whole:
+            self._note("curve_of_sample", f"the curve over k is that of {len(A)} of {census.rows} rows, times their "
+                       "share of the weight", "fit a table that fits in memory for the curve of all rows")  # fmt: skip
+
+    def _store(self, runs: list[Lloyd], mean: Vector) -> Lloyd:
+        """Everything but labels and curve; returns the best run."""
         best = min(runs, key=lambda r: r.inertia)
-        given = not isinstance(self.init, str) and self.algorithm == "lloyd"
-        order = np.arange(len(best.centres)) if given else np.lexsort(best.centres.T[::-1])
-        self.cluster_centers_ = best.centres[order] + mean
-        self.labels_ = np.argsort(order)[best.labels]
-        self.n_features_out_ = len(order)
+        self.cluster_centers_ = best.centres[self._order(best)] + mean
+        self.n_features_out_ = len(best.centres)
         self.inertia_, self.n_iter_, self.relocated_ = best.inertia, best.n_iter, best.relocated
         self.inertias_ = np.array([r.inertia for r in runs])
         self.iterations_ = np.array([r.n_iter for r in runs])
         self.objective_trace_ = np.array(best.trace)
         self._remarks(best)
-        most = min(self.curve, len(X))
-        self.inertia_curve_ = np.array(k_means_search.curve(
+        return best
+
+    def _order(self, best: Lloyd) -> Codes:
+        """The centres in the order in which clusters are numbered."""
+        given = not isinstance(self.init, str) and self.algorithm == "lloyd"
+        return np.arange(len(best.centres)) if given else np.lexsort(best.centres.T[::-1])
+
+    def _curve(self, A: Matrix, s: Vector) -> Vector:
+        most = min(self.curve, len(A))
+        return np.array(k_means_search.curve(
             A, s, most, n_init=self.n_init, seed=self.random_state, max_iter=self.max_iter))  # fmt: skip
 
-    def _effective(self, X: Matrix) -> int:
-        """The number of clusters, lowered to the number of distinct rows."""
-        n, k = len(X), self.n_clusters
+    def _effective(self, X: Matrix, n: int) -> int:
+        """The number of clusters, lowered to the number of distinct rows; X holds as many of these as there are."""
+        k = self.n_clusters
         if k > n:
             text = f"n_clusters={k} needs at least as many rows, got n_samples={n}"
             raise InvalidParameter(text, [Issue("/params/n_clusters", "too_many", text)])
@@ -114,7 +151,7 @@ class KMeans(Weighted, Clusterer, Transformer):
         if not isinstance(self.init, str) and np.shape(self.init) != (k, X.shape[1]):
             text = f"init must hold n_clusters={k} centres of {X.shape[1]} columns, got shape {np.shape(self.init)}"
             raise InvalidParameter(text, [Issue("/params/init", "shape", text)])
-        distinct = len(k_means_search.distinct_rows(X, np.arange(n), k))
+        distinct = len(k_means_search.distinct_rows(X, np.arange(len(X)), k))
         if distinct < k:
             self._note("fewer_distinct_rows", f"only {distinct} distinct rows for {k} clusters: {distinct} are used",
                        f"set n_clusters to at most {distinct}")  # fmt: skip
@@ -128,12 +165,16 @@ class KMeans(Weighted, Clusterer, Transformer):
                 A, s, k, self.init,
                 n_init=self.n_init, seed=self.random_state, max_iter=self.max_iter, tol=self.tol,
             )  # fmt: skip
+        return [lloyd(A, s, self._given(A, k, mean), max_iter=self.max_iter, tol=self.tol)]
+
+    def _given(self, A: Matrix, k: int, mean: Vector) -> Matrix:
+        """The caller's centres less `mean`, thinned to k and moved to rows where these are fewer."""
         centres = np.asarray(self.init, dtype=np.float64)
         if k < len(centres):
             centres = centres[np.sort(np.unique(nearest(A, centres - mean)[0]))][:k]
             missing = k_means_search.distinct_rows(A + mean, np.arange(len(A)), k)[: k - len(centres)]
             centres = np.vstack([centres, (A + mean)[missing]])
-        return [lloyd(A, s, centres - mean, max_iter=self.max_iter, tol=self.tol)]
+        return centres - mean
 
     def _remarks(self, best: Lloyd) -> None:
         if not best.converged:
@@ -181,42 +222,38 @@ class KMeans(Weighted, Clusterer, Transformer):
         return Cost(flops=work * (30 + np.log(self.n_clusters + 1)), memory_bytes=8.0 * n * (d + 8))
 
     def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
-        C, k = self.cluster_centers_, len(self.cluster_centers_)
-        labels, near = nearest(X, C)
+        labels = nearest(X, self.cluster_centers_)[0]
         if len(labels) == len(self.labels_):
             labels = self._settled(X, self.labels_, labels)
-        own = ((X - C[labels]) ** 2).sum(axis=1)
-        weight = np.bincount(labels, weights=s, minlength=k).astype(np.float64)
-        means = np.stack([np.bincount(labels, weights=s * (x - x[0]), minlength=k) for x in X.T], axis=1)
-        means = means / np.where(weight > 0, weight, 1.0)[:, None] + X[0]
-        J, scale = float(s @ own), float(np.abs(X).max() + np.abs(C).max())
-        total = float(s @ ((X - weighted_mean(X, s)) ** 2).sum(axis=1))
-        late = float((np.sqrt(own) - np.sqrt(near)).max())
+        return self._report(Settled.of(X, s, self.cluster_centers_, labels))
+
+    def _audit(self, census: Census) -> Passes:
+        return self._report((yield Settle(self.cluster_centers_)))
+
+    def _report(self, found: Settled) -> Diagnostics:
+        C, k, weight = self.cluster_centers_, len(self.cluster_centers_), found.weight
+        full, total = weight > 0, found.total_inertia(self.cluster_centers_)
+        per = np.where(full, weight, 1.0)
+        J, size = float(found.square.sum()), float(64 * EPS * 2 * found.top * np.sqrt(C.shape[1]))
         fall = float(np.diff(self.objective_trace_, prepend=self.objective_trace_[0]).max())
-        size = float(64 * EPS * scale * np.sqrt(X.shape[1]))
-        slack = float(s.sum() * size**2 + 2 * np.sqrt(J * s.sum()) * size)
+        slack = float(weight.sum() * size**2 + 2 * np.sqrt(J * weight.sum()) * size)
         out = Diagnostics(summary={
             "inertia": J, "clusters": k, "iterations": self.n_iter_, "relocated": self.relocated_,
             "total_inertia": total, "explained_ratio": 1 - J / total if total > 0 else None,
         })  # fmt: skip
+        off = np.abs(found.offset).max(axis=1) / per
         out.certificates = [
-            Certificate("nearest_centre", late, size, "no row is nearer to another centre than to its own"),
-            Certificate("centre_is_mean", float(np.abs(means - C)[weight > 0].max()), size,
+            Certificate("nearest_centre", found.late, size, "no row is nearer to another centre than to its own"),
+            Certificate("centre_is_mean", float(off[full].max()), size + float((found.loose / per)[full].max()),
                 "each centre is the mean of its rows, in units of the columns"),
             Certificate("inertia_gap", abs(J - self.inertia_), 1e-9 * J + slack,
                 "J is the sum of the squared distances to the centres, recomputed"),
             Certificate("largest_rise", fall, 1e-12 * total, "J never rose from one iteration to the next"),
         ]  # fmt: skip
-        return self._report(out, labels, own * s, weight)
-
-    def _report(self, out: Diagnostics, labels: Codes, parts: Vector, weight: Vector) -> Diagnostics:
-        k = len(weight)
-        size, share = np.bincount(labels, minlength=k), np.bincount(labels, weights=parts, minlength=k)
-        rows: list[list[Any]] = [
-            [c, int(size[c]), float(weight[c]), float(share[c]), float(np.sqrt(share[c] / (weight[c] or 1.0)))]
-            for c in range(k)
-        ]
-        out.tables["clusters"] = Table(("cluster", "rows", "weight", "inertia", "root_mean_square_distance"), rows)
+        figures = (found.members, weight, found.square, np.sqrt(found.square / per))
+        rows = zip(range(k), *(v.tolist() for v in figures), strict=True)
+        out.tables["clusters"] = Table(
+            ("cluster", "rows", "weight", "inertia", "root_mean_square_distance"), [list(r) for r in rows])  # fmt: skip
         starts = zip(self.inertias_.tolist(), self.iterations_.tolist(), strict=True)
         out.tables["starts"] = Table(("start", "inertia", "iterations"), [[i, *r] for i, r in enumerate(starts)])
         out.traces["objective"] = self.objective_trace_

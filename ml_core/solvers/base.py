@@ -1,21 +1,39 @@
-"""What every solver returns. Not converging is a reason in the answer, never an exception."""
+"""What every solver returns, and how a solver asks for sums over rows that it does not hold."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from ml_core.arrays import Vector
 
 Reason = Literal["gradient", "objective", "step", "gap", "direct", "max_iter", "line_search", "diverged", "separable"]
+R = TypeVar("R")
+Steps = Generator[Any, Any, R]
+"""A solver written as a generator: it yields what it must know of the rows, is sent the answer, and returns R."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The best iterate `w`, iterations, whether the stopping rule was met and which, and the objective trace."""
+    """The best iterate `w`, iterations, whether the stopping rule was met and which, and the objective trace.
+
+    Not converging is a reason in the answer, never an exception.
+    """
 
     w: Vector
     n_iter: int
     converged: bool
     reason: Reason
     trace: list[float] = field(default_factory=list)
+
+
+def answered(steps: Steps[R], answer: Callable[[Any], Any]) -> R:
+    """Run the generator to its end, with `answer(question)` for each thing it yields; what it returns."""
+    try:
+        question = next(steps)
+        while True:
+            question = steps.send(answer(question))
+    except StopIteration as end:
+        found: R = end.value
+        return found

@@ -152,6 +152,16 @@ class _Run:
             self.relocated += 1
 
 
+def assigned(X: Matrix, s: Vector, centres: Matrix) -> tuple[float, Codes, Vector, Matrix, Matrix]:
+    """J, nearest centres (n,), and the clusters' weights (k,) and sums (k, d); the lower number wins a tie.
+
+    The last value (n, 2) is each row's distance to its centre and a lower bound of that to any other.
+    """
+    X, s = frozen(X, s)
+    run = _Run(X, s, np.array(centres, dtype=np.float64, order="C"))
+    return run.J, run.labels, run.weight, run.sums, run.reach
+
+
 def lloyd(X: Matrix, s: Vector, centres: Matrix, *, max_iter: int = 300, tol: float = 0.0) -> Lloyd:
     """Alternate means and nearest means from `centres` until no row moves; O(n k d) a pass, less once bounds bite.
 

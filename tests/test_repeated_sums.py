@@ -1,0 +1,243 @@
+"""Models fitted by repeated sums over chunks: k-means, mixtures, logistic regression, against fits in memory."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans as PeerKMeans
+
+from ml_core import progress
+from ml_core.cluster.k_means import KMeans
+from ml_core.errors import Cancelled, InvalidData, InvalidParameter
+from ml_core.numerics.column_sums import ColumnSums
+from ml_core.parallel import use_mapper, use_threads
+from ml_core.solvers.sample import Draw
+from ml_core.sums import diagnose_chunks, fit_chunks
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Rows cut at the given places."""
+
+    X: np.ndarray
+    y: Any
+    s: Any
+    at: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.at) + 1
+
+    def read(self, i: int) -> tuple[Any, Any, Any]:
+        r = slice((0, *self.at)[i], (*self.at, len(self.X))[i])
+        return self.X[r], None if self.y is None else self.y[r], None if self.s is None else self.s[r]
+
+
+def cut(X, y=None, s=None, pieces=5, seed=0):
+    """Random cuts, empty pieces among them."""
+    at = np.sort(np.random.default_rng(seed).integers(0, len(X) + 1, pieces - 1))
+    return Cuts(X, y, s, tuple(at.tolist()))
+
+
+def elsewhere(function, items, shared):
+    """An engine: everything travels as bytes, and nobody has threads."""
+    for item in items:
+        f, i, args = pickle.loads(pickle.dumps((function, item, shared)))
+        with use_threads(1):
+            found = f(i, *args)
+        yield pickle.loads(pickle.dumps(found))
+
+
+def state(model):
+    return {k: v for k, v in vars(model).items() if k.endswith("_")}
+
+
+def same_state(a, b):
+    one, two = state(a), state(b)
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        assert pickle.dumps(value) == pickle.dumps(two[name]), name
+
+
+def codes(model):
+    return [n.code for n in model.notices_]
+
+
+def assert_certified(found):
+    assert found.certificates
+    assert all(c.holds for c in found.certificates), found.certificates
+    found.to_json()
+
+
+def groups(n=600, d=4, k=5, seed=0, offset=0.0):
+    r = np.random.default_rng(seed)
+    return offset + r.normal(size=(n, d)) + 3 * r.normal(size=(k, d))[r.integers(k, size=n)]
+
+
+# the pieces
+
+
+@given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.integers(-3, 3)), min_size=2, max_size=30), st.data())
+@settings(max_examples=50, deadline=None)
+def test_column_sums_merge_to_those_of_all_rows(rows, data):
+    X = np.array(rows, dtype=float)
+    s = np.random.default_rng(len(X)).uniform(0.1, 3, len(X))
+    k = data.draw(st.integers(1, len(X) - 1))
+    whole, merged = ColumnSums.of(X, s), ColumnSums.of(X[:k], s[:k]).merge(ColumnSums.of(X[k:], s[k:]))
+    np.testing.assert_array_equal(whole.constant, merged.constant)
+    reach = np.abs(X).max(axis=0)
+    np.testing.assert_allclose(merged.mean / (reach + 1e-300), whole.mean / (reach + 1e-300), atol=1e-14)
+    np.testing.assert_allclose(merged.sd / (reach + 1e-300), whole.sd / (reach + 1e-300), atol=1e-13)
+
+
+@given(st.integers(1, 60), st.integers(1, 25), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_the_sample_depends_neither_on_cuts_nor_on_order(n, size, seed):
+    r = np.random.default_rng(seed)
+    X, s = r.integers(0, 4, size=(n, 2)).astype(float), r.integers(1, 5, size=n).astype(float)
+    part = Draw(size, seed, whole=False)
+    whole, k, order = part(X, s), int(r.integers(1, n + 1)), r.permutation(n)
+    for A, w in ((X, s), (X[order] * np.where(X[order] == 0, -1.0, 1.0), s[order])):
+        merged = part(A[:k], w[:k]).merge(part(A[k:], w[k:])) if k < n else part(A, w)
+        np.testing.assert_array_equal(merged.X, whole.X)
+        np.testing.assert_array_equal(merged.s, whole.s)
+    distinct = np.unique(X, axis=0)
+    assert len(whole.X) == min(size, len(distinct))
+    for row, weight in zip(whole.X, whole.s, strict=True):
+        assert weight == s[(row == X).all(axis=1)].sum()
+
+
+def test_the_sample_is_uniform():
+    X = np.arange(1000.0)[:, None]
+    hits = sum(np.isin(X[:, 0], Draw(100, seed, whole=False)(X, np.ones(1000)).X[:, 0]) for seed in range(200))
+    assert abs(hits[:500].sum() - 10000) < 400
+    assert hits.min() > 3
+    assert hits.max() < 45
+
+
+# k-means
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_k_means_from_given_centres_is_that_of_memory_and_of_the_peer(offset, weighted):
+    X = groups(offset=offset)
+    s = np.random.default_rng(1).uniform(0.5, 2, len(X)) if weighted else None
+    memory = KMeans(n_clusters=5, init=X[:5]).fit(X, sample_weight=s)
+    chunked = fit_chunks(KMeans(n_clusters=5, init=X[:5]), cut(X, None, s))
+    np.testing.assert_allclose(chunked.cluster_centers_, memory.cluster_centers_, rtol=1e-12, atol=1e-11)
+    np.testing.assert_array_equal(chunked.predict(X), memory.labels_)
+    assert chunked.inertia_ == pytest.approx(memory.inertia_, rel=1e-12)
+    assert chunked.n_iter_ > 2
+    peer = PeerKMeans(5, init=X[:5], n_init=1, tol=0, algorithm="lloyd").fit(X, sample_weight=s)
+    np.testing.assert_array_equal(chunked.predict(X), peer.labels_)
+    found = diagnose_chunks(chunked, cut(X, None, s, seed=3))
+    assert_certified(found)
+    inside = memory.diagnostics(X, sample_weight=s)
+    assert found.summary["total_inertia"] == pytest.approx(inside.summary["total_inertia"], rel=1e-9)
+    np.testing.assert_allclose(
+        np.array(found.tables["clusters"].rows), np.array(inside.tables["clusters"].rows), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("init", ["kmeans++", "forgy", "random_partition"])
+def test_k_means_that_samples_finds_an_optimum_as_good(init, monkeypatch):
+    monkeypatch.setattr("ml_core.cluster.k_means.room", lambda d: 100)
+    X = groups(900, 3, 4, seed=2)
+    memory = KMeans(n_clusters=4).fit(X)
+    chunked = fit_chunks(KMeans(n_clusters=4, init=init, n_init=4), cut(X, pieces=7))
+    other = fit_chunks(KMeans(n_clusters=4, init=init, n_init=4), cut(X, pieces=2, seed=5))
+    assert chunked.inertia_ == pytest.approx(memory.inertia_, rel=1e-9)
+    assert chunked.inertias_.shape == (4,)
+    np.testing.assert_allclose(chunked.inertias_, other.inertias_, rtol=1e-12)
+    trace = chunked.objective_trace_
+    assert (np.diff(trace) <= 0).all()
+    assert_certified(diagnose_chunks(chunked, cut(X)))
+
+
+def test_k_means_bits_do_not_depend_on_who_computes():
+    X = groups(seed=4)
+    model = KMeans(n_clusters=5, init=X[:5])
+    with use_threads(3):
+        one = fit_chunks(pickle.loads(pickle.dumps(model)), cut(X))
+    with use_mapper(elsewhere):
+        two = fit_chunks(pickle.loads(pickle.dumps(model)), cut(X))
+    same_state(one, two)
+
+
+def test_k_means_fills_empty_clusters():
+    X = np.concatenate([groups(100, 2, 1, seed=5), [[1e3, 1e3]], [[-2e3, 5.0]]])
+    init = np.array([[0.0, 0.0], [1e6, 0.0], [0.0, 1e6]])
+    memory = KMeans(n_clusters=3, init=init).fit(X)
+    chunked = fit_chunks(KMeans(n_clusters=3, init=init), cut(X))
+    assert chunked.relocated_ == memory.relocated_ > 0
+    assert "empty_cluster" in codes(chunked)
+    np.testing.assert_array_equal(chunked.predict(X), memory.labels_)
+    assert_certified(diagnose_chunks(chunked, cut(X)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=4, max_size=25), st.integers(1, 4),
+       st.integers(0, 5))  # fmt: skip
+def test_k_means_of_tied_and_repeated_rows_is_certified(rows, k, seed):
+    X = np.array(rows, dtype=float)
+    chunks = cut(X, pieces=3, seed=seed)
+    model = fit_chunks(KMeans(n_clusters=k, init="forgy", n_init=2), chunks)
+    assert "not_converged" not in codes(model)
+    assert_certified(diagnose_chunks(model, chunks))
+    given = fit_chunks(KMeans(n_clusters=k, init=X[:k]), chunks)
+    assert "not_converged" not in codes(given)
+    assert len(given.cluster_centers_) == min(k, len(np.unique(X, axis=0)))
+
+
+def test_k_means_certificates_fail_for_wrong_centres():
+    X = groups()
+    model = fit_chunks(KMeans(n_clusters=5), cut(X))
+    model.cluster_centers_ = model.cluster_centers_ + 1e-3
+    held = {c.name: c.holds for c in diagnose_chunks(model, cut(X)).certificates}
+    assert not held["centre_is_mean"]
+    assert not held["inertia_gap"]
+
+
+def test_k_means_refusals_exhaustive_and_curve():
+    X = groups(12, 2, 3)
+    with pytest.raises(InvalidParameter, match="n_samples=12"):
+        fit_chunks(KMeans(n_clusters=13), cut(X))
+    exact = fit_chunks(KMeans(n_clusters=3, algorithm="exhaustive", curve=4), cut(X, pieces=3))
+    memory = KMeans(n_clusters=3, algorithm="exhaustive", curve=4).fit(X)
+    assert exact.inertia_ == pytest.approx(memory.inertia_, rel=1e-12)
+    np.testing.assert_allclose(exact.inertia_curve_, memory.inertia_curve_, rtol=1e-9)
+    with pytest.raises(InvalidData, match="exhaustive"):
+        fit_chunks(KMeans(algorithm="exhaustive"), cut(groups()))
+    short = fit_chunks(KMeans(n_clusters=5, init=groups()[:5], max_iter=1), cut(groups()))
+    assert "not_converged" in codes(short)
+    assert short.n_iter_ == 1
+
+
+def test_k_means_curve_of_a_sample_says_so(monkeypatch):
+    monkeypatch.setattr("ml_core.cluster.k_means.room", lambda d: 200)
+    X = groups(1000, 3, 4)
+    model = fit_chunks(KMeans(n_clusters=4, curve=5, n_init=2), cut(X))
+    assert "curve_of_sample" in codes(model)
+    assert model.inertia_curve_[3] == pytest.approx(model.inertia_, rel=0.2)
+
+
+@pytest.mark.parametrize("model", [KMeans(n_clusters=3)])
+def test_a_listener_sees_passes_and_can_stop_them(model):
+    X = groups(200, 3)
+    units = set()
+    with progress.listen(lambda t: units.add(t.unit)):
+        fit_chunks(model, cut(X))
+    assert {"chunks", "iterations"} <= units
+
+    def stop(t):
+        raise Cancelled
+
+    with progress.listen(stop), pytest.raises(Cancelled):
+        fit_chunks(model, cut(X))
+    assert not model.__sklearn_is_fitted__()
