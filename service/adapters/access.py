@@ -9,7 +9,7 @@ from sqlalchemy import JSON, Column, Double, String, Table, delete, insert, sele
 from sqlalchemy.exc import IntegrityError
 
 from service.adapters.database import Database, Now, metadata
-from service.adapters.facts import catalogue_changes
+from service.adapters.facts import catalogue_write
 from service.errors import Conflict, Invalid, Issue, NotFound
 from service.ids import new_id
 from service.ports import Json
@@ -49,8 +49,7 @@ class Keys:
 
     def revoke(self, key_id: str) -> None:
         """Forget a key, in every process at once; NotFound."""
-        with self.db.write() as c:
-            catalogue_changes(c)
+        with catalogue_write(self.db) as c:
             if not c.execute(delete(keys).where(keys.c.id == key_id)).rowcount:
                 raise NotFound(f"there is no key {key_id}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import delete, insert, select, update
 
 from service.adapters.database import Database, Now
-from service.adapters.facts import catalogue_changes
+from service.adapters.facts import catalogue_write
 from service.adapters.model_tables import aliases, models
 from service.errors import Conflict, NotFound, Stale
 from service.ports import Json, Page
@@ -24,8 +24,7 @@ class SqlAliases:
 
         NotFound without that model; Conflict where a model has the name; Stale when it is not at `revision`.
         """
-        with self.db.write() as c:
-            catalogue_changes(c)
+        with catalogue_write(self.db) as c:
             known = c.execute(select(aliases.c.revision).where(aliases.c.name == name)).scalar_one_or_none()
             if revision not in (None, known or ABSENT):
                 raise Stale(f"alias {name!r} has changed since that version")
@@ -60,8 +59,7 @@ class SqlAliases:
 
     def remove(self, name: str, revision: int | None = None) -> None:
         """Delete the alias; its model stays. NotFound, Stale."""
-        with self.db.write() as c:
-            catalogue_changes(c)
+        with catalogue_write(self.db) as c:
             known = c.execute(select(aliases.c.revision).where(aliases.c.name == name)).scalar_one_or_none()
             if known is None:
                 raise NotFound(f"there is no alias {name!r}")

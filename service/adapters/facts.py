@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import JSON, Column, Connection, Double, String, Table, select
@@ -19,6 +22,7 @@ facts = Table(
 )
 INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 CATALOGUE = "catalogue"
+HEARD_SECONDS = 0.05  # PostgreSQL's notification takes about 1 ms; so long is waited before the change is confirmed
 
 
 def tell(connection: Connection, name: str, value: Any) -> None:
@@ -34,12 +38,17 @@ def ask(db: Database, name: str) -> Any:
         return connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar_one_or_none()
 
 
-def catalogue_changes(connection: Connection) -> None:
-    """Say that a model, an alias or a key is taken away or moved, which every process holds copies of.
+@contextmanager
+def catalogue_write(db: Database) -> Iterator[Connection]:
+    """A transaction that takes away or moves a model, an alias or a key, which every process holds copies of.
 
-    Such changes happen one after another: whoever says it first holds the row until its transaction ends.
+    Such changes happen one after another: whoever comes first holds the row until its transaction ends.
     """
-    tell(connection, CATALOGUE, new_id("chg"))
+    with db.write() as connection:
+        tell(connection, CATALOGUE, new_id("chg"))
+        yield connection
+    if db.dialect == "postgresql":  # on SQLite the next look of any process sees the commit
+        time.sleep(HEARD_SECONDS)
 
 
 def catalogue(db: Database) -> str | None:

@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from service.adapters.database import Database, Now
-from service.adapters.facts import catalogue, catalogue_changes
+from service.adapters.facts import catalogue, catalogue_write
 from service.adapters.job_tables import jobs
 from service.adapters.model_tables import aliases, models
 from service.errors import Conflict, NotFound, Stale
@@ -111,8 +111,7 @@ class SqlModels:
 
     def remove(self, model_id: str) -> None:
         """Delete the record; its job stays as history. Conflict while an alias points at it."""
-        with self.db.write() as c:
-            catalogue_changes(c)
+        with catalogue_write(self.db) as c:
             names = c.execute(select(aliases.c.name).where(aliases.c.model == model_id).order_by(aliases.c.name))
             if found := list(names.scalars()):
                 raise Conflict(f"alias {', '.join(found)} points at model {model_id}; move or delete the alias first")
