@@ -13,10 +13,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.api.gate import Gate, header, is_open
 from service.api.metrics import Requests
 from service.api.problems import response_of
-from service.errors import ServiceError
+from service.errors import NotReady, ServiceError
 from service.usecases.freshness import Freshness
 
 log = logging.getLogger("postfit.access")
+ENDED = "the server shut down before the request was complete; repeat it"
 SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 
 
@@ -87,10 +88,12 @@ class Envelope:
 
         try:
             state["tenant"] = await self._admit(scope)
-        except ServiceError as e:
-            await response_of(e, scope["path"])(scope, receive, tagged)
-        else:
             await self.app(scope, receive, tagged)
+        except (ServiceError, asyncio.CancelledError) as e:  # cancelled: longer than a server that ends waits for it
+            if status:
+                raise
+            told = e if isinstance(e, ServiceError) else NotReady(ENDED)
+            await response_of(told, scope["path"])(scope, receive, tagged)
         finally:
             self.access.record(scope, status, started, rid)
 

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import threading
 import time
+from math import ceil
 
 import uvicorn
 
@@ -32,10 +33,15 @@ class Server(uvicorn.Server):
         self.drain = drain
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Refuse new connections, end waits, let the other requests finish (at most 10 s), stop the runner."""
+        """Refuse new connections, end waits, let the other requests finish, stop the runner."""
         self.drain.begin()
         await super().shutdown(sockets)
         threading.Thread(target=_abandon, name="abandon", daemon=True).start()
+
+
+def drain_seconds(settings: Settings) -> int:
+    """How long a server that ends waits for the requests under way."""
+    return min(DRAIN_SECONDS, ceil(settings.grace_seconds))
 
 
 def serve(settings: Settings) -> int:
@@ -49,7 +55,7 @@ def serve(settings: Settings) -> int:
     drain = Drain()
     app = create_asgi(services, Embedded(settings) if settings.runner == "embedded" else None, drain)
     config = uvicorn.Config(app, host=settings.host, port=settings.port, access_log=False, log_level="warning",
-                            timeout_graceful_shutdown=DRAIN_SECONDS, server_header=False,
+                            timeout_graceful_shutdown=drain_seconds(settings), server_header=False,
                             proxy_headers=False)  # fmt: skip
     log.info("serving on http://%s:%d, documentation at /docs", settings.host, settings.port)
     gc.collect()
