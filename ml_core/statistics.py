@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from ml_core.errors import InvalidData
 
 BLOCK_BYTES = 1 << 19
 EPS = float(np.finfo(float).eps)
+SLACK = 1e-13
+"""Share of a sum that rounding can leave, or take away, when a part of it is subtracted."""
+UNSEEN = "the model cannot have seen these rows: without them a variance would be negative"
 
 
 @portable
@@ -46,8 +50,11 @@ class Moments:
     def of(cls, A: Matrix, s: Vector | None = None) -> Moments:
         """Moments of the rows of A (n, k), weights s (n,); blocks stay in cache, O(n k²)."""
         n, k = A.shape
+        if not n:
+            return cls(0.0, 0, np.zeros(k), np.zeros(k), np.zeros((k, k)))
         block = max(64, BLOCK_BYTES // (8 * k))
-        pilot = np.asarray(A[:: max(1, n // 1024)].mean(axis=0))
+        sample = A[:: max(1, n // 1024)]
+        pilot = np.where((sample == A[0]).all(axis=0), A[0], sample.mean(axis=0))
         gram, first, total = np.zeros((k, k)), np.zeros(k), 0.0
         for i in range(0, n, block):
             B = A[i : i + block] - pilot
@@ -61,35 +68,59 @@ class Moments:
                 B *= np.sqrt(w)[:, None]
             gram += B.T @ B
         shift = first / total
-        return cls(total, n, *_sum(pilot, shift), gram - total * np.outer(shift, shift))
+        return cls(total, n, *two_sum(pilot, shift), gram - total * np.outer(shift, shift))
 
     def merge(self, other: Moments) -> Moments:
         """Moments of both sets of rows; commutes up to rounding."""
+        if not self.rows or not other.rows:
+            return self if self.rows else other
         total = self.total + other.total
         delta = (other.mean - self.mean) + (other.rest - self.rest)
-        mean, rest = _sum(self.mean, self.rest + delta * (other.total / total))
+        mean, rest = two_sum(self.mean, self.rest + delta * (other.total / total))
         scatter = self.scatter + other.scatter + np.outer(delta, delta) * (self.total * other.total / total)
         return Moments(total, self.rows + other.rows, mean, rest, scatter)
 
     def subtract(self, other: Moments) -> Moments:
-        """Moments without the rows of `other`, which must be among those of self. Loses digits when little is left."""
-        total, rows = self.total - other.total, self.rows - other.rows
-        if rows < 1 or total <= EPS * self.total:
-            raise InvalidData(f"{other.rows} rows cannot be taken out of {self.rows}: none would be left")
+        """Moments without the rows of `other`; InvalidData where these cannot have been among the rows of self.
+
+        The digits that remain are those of the scatter left relative to the scatter that was.
+        """
+        if not other.rows:
+            return self
+        total, rows = left_over(self, other)
         delta = (other.mean - self.mean) + (other.rest - self.rest)
-        mean, rest = _sum(self.mean, self.rest - delta * (other.total / total))
-        step = mean - other.mean + (rest - other.rest)
+        mean, rest = two_sum(self.mean, self.rest - delta * (other.total / total))
+        step = (other.mean - mean) + (other.rest - rest)
         scatter = self.scatter - other.scatter - np.outer(step, step) * (total * other.total / self.total)
-        size = np.maximum(np.diag(scatter), 0.0)
-        np.fill_diagonal(scatter, size)
-        return Moments(total, rows, mean, rest, scatter)
+        return Moments(total, rows, mean, rest, _possible(scatter, np.sqrt(np.diag(self.scatter))))
 
     def finish(self, ddof: float = 0.0) -> tuple[Vector, Matrix]:
         """Mean (k,) and covariance (k, k) with divisor total - ddof."""
         return self.mean, self.scatter / max(self.total - ddof, EPS)
 
 
-def _sum(a: Vector, b: Vector) -> tuple[Vector, Vector]:
+def left_over(whole: Any, part: Any) -> tuple[float, int]:
+    """Weight and rows of `whole` without `part`; InvalidData when nothing would be left."""
+    total, rows = whole.total - part.total, whole.rows - part.rows
+    if rows < 1 or total <= SLACK * whole.total:
+        raise InvalidData(f"{part.rows} rows of weight {part.total:g} cannot be taken out of {whole.rows} of weight "
+                          f"{whole.total:g}: none would be left")  # fmt: skip
+    return total, rows
+
+
+def _possible(scatter: Matrix, size: Vector) -> Matrix:
+    """The scatter when it is one, but for rounding relative to what was, `size` (k,) per column; InvalidData if not."""
+    unit = np.where(size > 0, size, 1.0)
+    C = scatter / unit / unit[:, None]
+    if not np.isfinite(C).all() or np.linalg.eigvalsh(C)[0] < -SLACK * len(C):
+        raise InvalidData(UNSEEN)
+    lost = np.diag(C) <= SLACK
+    scatter[lost] = 0.0
+    scatter[:, lost] = 0.0
+    return scatter
+
+
+def two_sum(a: Vector, b: Vector) -> tuple[Vector, Vector]:
     """The rounded sum and its error."""
     s = a + b
     t = s - a
