@@ -30,8 +30,7 @@ def test_files_without_rows(content):
 @pytest.mark.parametrize(
     "content",
     [
-        b"\x93NUMPY\x01\x00v\x00", b"%PDF-1.7", b"@relation x\n@attribute a numeric\n@data\n1\n",
-        b"+1 1:0.5 3:2\n-1 2:1\n",
+        b"%PDF-1.7",
         bytes(range(256)) * 8, b"\xd0\xcf\x11\xe0abc", b"<!doctype html><p>",
     ],
 )  # fmt: skip
@@ -61,7 +60,7 @@ def test_compression():
     workbook = io.BytesIO()
     with zipfile.ZipFile(workbook, "w") as archive:
         archive.writestr("[Content_Types].xml", "<x/>")
-    assert "XLSX" in refusal(workbook.getvalue()).detail
+    assert "Office document" in refusal(workbook.getvalue()).detail
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, lambda b: zipped(t_csv=b)])

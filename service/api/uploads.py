@@ -20,7 +20,7 @@ from service.intake.findings import ReadOptions
 from service.ports import Json
 
 FORM_BYTES = 32 << 20  # boundaries and the other fields, each at most 1 MiB
-TEXT_OPTIONS = ("name", "format", "delimiter", "decimal", "encoding", "on_error")
+TEXT_OPTIONS = ("name", "format", "delimiter", "decimal", "encoding", "on_error", "sheet")
 
 
 def options_of(given: Json) -> ReadOptions:

@@ -16,7 +16,7 @@ from service.errors import Invalid, Issue
 
 Type = Literal["number", "integer", "boolean", "category", "text", "datetime", "date"]
 TYPES: tuple[Type, ...] = ("number", "integer", "boolean", "category", "text", "datetime", "date")
-FORMATS = ("csv", "tsv", "ndjson", "json", "parquet", "arrow")
+FORMATS = ("csv", "tsv", "ndjson", "json", "parquet", "arrow", "xlsx", "npy", "npz", "arff", "libsvm")
 NULLS = ("", "NA", "N/A", "#N/A", "null", "NULL", "NaN", "nan", "None")
 WHITESPACE = "whitespace"
 MAX_REJECTS = 20
@@ -48,6 +48,7 @@ class ReadOptions:
     null_values: tuple[str, ...] | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     on_error: str = "error"
+    sheet: str | None = None
 
     def check(self) -> None:
         """Refuse values that mean nothing, all of them at once."""

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from ml_core.errors import pointer
 from service.errors import Invalid, Issue
+from service.intake import arff
+from service.intake.arrays import read_npy, read_npz
 from service.intake.columnar import read_arrow, read_parquet
 from service.intake.convert import convert, parse
 from service.intake.delimited import Cells, guess_encoding, read_cells
@@ -29,10 +31,12 @@ from service.intake.findings import (
     warning,
 )
 from service.intake.jsontext import read_json
+from service.intake.libsvm import read_libsvm
 from service.intake.scan import records
 from service.intake.sniff import HEAD, binary_format, text_format
 from service.intake.types import ODD_NULLS, Rules, infer
-from service.intake.unpack import unpack
+from service.intake.unpack import archive_format, unpack
+from service.intake.workbook import as_text
 
 THREADS = 2
 MAX_NAMED = 20
@@ -47,12 +51,29 @@ def read(path: Path, options: ReadOptions, scratch: Path, cap: int) -> Reading:
     form = options.format or find_format(plain, options)
     source: Json = {"format": form, "compression": packed, "bytes": path.stat().st_size}
     shelf = Shelf(scratch)
+    if form in {"xlsx", "arff"}:
+        found = as_text(plain, options, scratch, cap) if form == "xlsx" else arff.as_text(plain, options, scratch)
+        plain, options, how = found
+        return _of_text(plain, options, shelf, source, how)
     if form in {"csv", "tsv"}:
         return _of_text(plain, options, shelf, source)
     if form in {"json", "ndjson"}:
         return _of_json(plain, form, options, shelf, source)
-    names, columns = (read_parquet if form == "parquet" else read_arrow)(plain, shelf, cap)
-    return _assemble(names, columns, options, source, [])
+    names, columns, notes = _arrays(form, plain, options, shelf, scratch, cap)
+    return _assemble(names, columns, options, source, notes)
+
+
+def _arrays(
+    form: str, path: Path, options: ReadOptions, shelf: Shelf, scratch: Path, cap: int
+) -> tuple[list[str], list[Typed], list[Json]]:
+    """Formats whose columns have types of their own."""
+    if form == "libsvm":
+        names, columns, skipped = read_libsvm(path, options, shelf, cap)
+        text = f"{skipped} rows could not be read and were left out."
+        return names, columns, [warning("skipped_rows", text)] if skipped else []
+    if form == "npz":
+        return *read_npz(path, shelf, cap, scratch), []
+    return *{"parquet": read_parquet, "arrow": read_arrow, "npy": read_npy}[form](path, shelf, cap), []
 
 
 def find_format(path: Path, options: ReadOptions) -> str:
@@ -61,13 +82,13 @@ def find_format(path: Path, options: ReadOptions) -> str:
         head = file.read(HEAD)
     if not head:
         raise refuse("/file", "empty_file", "The file is empty.")
-    found = binary_format(head)
+    found = archive_format(path) if head.startswith(b"PK") else binary_format(head)
     if found:
         return found
     return text_format(head.decode(options.encoding or guess_encoding(head), errors="ignore"))
 
 
-def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json) -> Reading:
+def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json, how: Json | None = None) -> Reading:
     cells = read_cells(path, options, shelf)
     names, notes = tidy_names(cells.names)
     rules = Rules(cells.dialect.decimal, options.nulls, options.null_values is None)
@@ -93,7 +114,8 @@ def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json) -> Re
     cells.source["null_values"] += odd
     if masks:
         columns = _without_rows(columns, masks, cells)
-    return _assemble(names, columns, options, source | cells.source, notes + cells.warnings, done=True)
+    told = cells.source if how is None else {"null_values": cells.source["null_values"]} | how
+    return _assemble(names, columns, options, source | told, notes + cells.warnings, done=True)
 
 
 def _without_rows(columns: list[Typed], masks: list[pa.Array], cells: Cells) -> list[Typed]:

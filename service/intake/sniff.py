@@ -20,12 +20,12 @@ FIELD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
 NUMBER = re.compile(r"^\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*$")
 BINARY = (
     (b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"),
-    (b"\x93NUMPY", "!a NumPy array (npy)"), (b"\xd0\xcf\x11\xe0", "!an old Excel workbook (XLS)"), (b"%PDF", "!a PDF"),
+    (b"\x93NUMPY", "npy"), (b"\xd0\xcf\x11\xe0", "!an old Excel workbook (XLS)"), (b"%PDF", "!a PDF"),
     (b"SQLite format 3", "!an SQLite database"), (b"\x89HDF", "!an HDF5 file"), (b"BZh", "!packed with bzip2"),
     (b"\xfd7zXZ", "!packed with xz"), (b"ORC", "!an ORC file"), (b"Obj\x01", "!an Avro file"),
 )  # fmt: skip
 LINE_END = re.compile("\r\n|\r|\n")
-LIBSVM = re.compile(r"^[+-]?[\d.]+([eE][+-]?\d+)?( +\d+:\S+)+ *(#.*)?$")
+LIBSVM = re.compile(r"^[+-]?[\d.]+([eE][+-]?\d+)?(\s+(qid|\d+):\S+)+\s*(#.*)?$")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def binary_format(head: bytes) -> str | None:
 
 
 def text_format(sample: str) -> str:
-    """`json`, `ndjson` or `csv`; Invalid for ARFF, libsvm and markup."""
+    """`json`, `ndjson`, `arff`, `libsvm` or `csv`; Invalid for markup."""
     body = sample.lstrip("\ufeff \t\r\n")
     lines = [line for line in body.splitlines()[:50] if line.strip()]
     rest = body[1:].lstrip()[:1]
@@ -60,9 +60,9 @@ def text_format(sample: str) -> str:
     if body.startswith("{") and rest in {'"', "}"}:
         return "ndjson" if len(lines) > 1 and lines[1].lstrip().startswith("{") else "json"
     if any(line.lower().startswith("@relation") for line in lines):
-        raise unread("an ARFF file")
+        return "arff"
     if lines and all(LIBSVM.match(line) for line in lines[:5]):
-        raise unread("a libsvm file")
+        return "libsvm"
     if re.match(r"<(\?xml|!doctype|html)", body[:20].lower()):
         raise unread("XML or HTML")
     return "csv"

@@ -25,6 +25,18 @@ def packing(head: bytes) -> str | None:
     return next((name for start, name in magic.items() if head.startswith(start)), None)
 
 
+def archive_format(path: Path) -> str | None:
+    """`xlsx` or `npz` when a zip is a format of its own, None for any other file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError):
+        return None
+    if "xl/workbook.xml" in names:
+        return "xlsx"
+    return "npz" if names and all(name.endswith(".npy") for name in names) else None
+
+
 def unpack(path: Path, scratch: Path, cap: int) -> tuple[Path, str | None]:
     """The plain file (the same one when nothing is packed) and the name of its packing; TooLarge, Invalid."""
     with path.open("rb") as source:
@@ -33,6 +45,8 @@ def unpack(path: Path, scratch: Path, cap: int) -> tuple[Path, str | None]:
         if kind is None:
             if path.stat().st_size > cap:
                 raise TooLarge(f"The file has {path.stat().st_size} bytes; the limit is {cap}.")
+            return path, None
+        if kind == "zip" and archive_format(path) is not None:
             return path, None
         target = scratch / "plain"
         try:
@@ -62,11 +76,8 @@ def _opened(source: BinaryIO, kind: str) -> BinaryIO:
 
 def _member(archive: zipfile.ZipFile) -> BinaryIO:
     """The one file of a zip."""
-    names = [i.filename for i in archive.infolist()]
-    if "[Content_Types].xml" in names:
-        raise unread("an Excel workbook (XLSX)")
-    if names and all(name.endswith(".npy") for name in names):
-        raise unread("a NumPy archive (npz)")
+    if "[Content_Types].xml" in archive.namelist():
+        raise unread("an Office document without a workbook")
     files = [i for i in archive.infolist() if not i.is_dir() and not i.filename.startswith("__MACOSX/")]
     if len(files) != 1:
         shown = ", ".join(i.filename for i in files[:5])
@@ -98,5 +109,6 @@ def unread(what: str) -> Invalid:
         "/file",
         "unread_format",
         f"The file is {what}, which is not read. Formats read: csv, tsv and other single-character delimiters, ndjson, "
-        "json (records or columns), parquet, arrow (file or stream); plain, gzip, zstd or zip of one file.",
+        "json (records or columns), parquet, arrow (file or stream), xlsx, npy, npz, arff, libsvm; plain, gzip, zstd "
+        "or zip of one file.",
     )

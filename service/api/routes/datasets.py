@@ -76,7 +76,7 @@ def _created(record: Json) -> Response:
 async def create_dataset(
     request: Request, use: Use, idempotency_key: IdempotencyKey = None,
     name: Annotated[str | None, Query(description="Name of the dataset.", max_length=200)] = None,
-    format: Annotated[str | None, Query(description="csv, ndjson, json, parquet, arrow.")] = None,  # noqa: A002
+    format: Annotated[str | None, Query(description="csv, tsv, ndjson, json, parquet, arrow, xlsx, npy, npz, arff, libsvm.")] = None,  # noqa: A002
     delimiter: Annotated[str | None, Query(description="Character between fields.")] = None,
     decimal: Annotated[str | None, Query(description="Decimal mark.")] = None,
     header: Annotated[str | None, Query(description="Whether the first line holds names: true or false.")] = None,
@@ -84,10 +84,11 @@ async def create_dataset(
     null_values: Annotated[str | None, Query(description="Comma-separated words that mean missing.")] = None,
     types: Annotated[str | None, Query(description="JSON object column → type.")] = None,
     on_error: Annotated[str | None, Query(description="error (default) or skip unreadable rows.")] = None,
+    sheet: Annotated[str | None, Query(description="Sheet of a workbook: its name, or its number from 1.")] = None,
 ) -> Response:  # fmt: skip
     """The raw file as the body, or a form with a part `file`. It streams to disk; nothing half-read is ever stored."""
     given = {"name": name, "format": format, "delimiter": delimiter, "decimal": decimal, "header": header,
-             "encoding": encoding, "null_values": null_values, "types": types, "on_error": on_error}  # fmt: skip
+             "encoding": encoding, "null_values": null_values, "types": types, "on_error": on_error, "sheet": sheet}  # fmt: skip
     path, found = await spool(use, request, given)
     try:
         options = options_of(found)
