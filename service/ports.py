@@ -143,8 +143,11 @@ class Leases(Protocol):
 class Ledger(Leases, Protocol):
     """The only owner of jobs."""
 
-    def put(self, new: NewJob) -> Job:
-        """Queue a job; QueueFull when there are too many."""
+    def put(self, new: NewJob, *, once: bool = False) -> Job:
+        """Queue a job; QueueFull when there are too many, in all or of one API key.
+
+        `once`: where a job makes the resource already, that one is returned instead.
+        """
 
     def get(self, job_id: str) -> Job:
         """The job with its queue position; NotFound."""
@@ -153,7 +156,7 @@ class Ledger(Leases, Protocol):
         """The newest job that makes this resource; NotFound."""
 
     def page(self, *, limit: int, cursor: str | None, state: str | None = None, kind: str | None = None) -> Page:
-        """Jobs, newest first."""
+        """Jobs, newest first, without what may be long: spec, result and log."""
 
     def attempts(self, job_id: str) -> list[Json]:
         """How each ended attempt went: attempt, host, pid, exit_code, peak_rss_bytes, cpu_seconds, error, finished."""

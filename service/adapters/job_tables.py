@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -97,8 +98,19 @@ job_attempts = Table(
 )
 
 
-def select_jobs() -> Select[Any]:
-    """Jobs with their place in the queue of their lane, 1 is next."""
+SHOWN = [c for c in jobs.c if c.name not in ("spec", "result", "log_tail")]
+"""The columns of a listing: without what may be long."""
+
+
+def places(ids: Sequence[str]) -> Select[Any]:
+    """Id and place in the queue of its lane of those of the jobs that are queued: one pass over the queue's index."""
+    order = func.row_number().over(partition_by=jobs.c.lane, order_by=(jobs.c.rank, jobs.c.id))
+    queue = select(jobs.c.id, order.label("place")).where(jobs.c.state == "queued").subquery()
+    return select(queue.c.id, queue.c.place).where(queue.c.id.in_(ids))
+
+
+def select_job() -> Select[Any]:
+    """A job with its place in the queue of its lane, 1 is next."""
     ahead = jobs.alias("ahead")
     place = (
         select(func.count())
@@ -115,19 +127,21 @@ def select_jobs() -> Select[Any]:
     return select(jobs, case((jobs.c.state == "queued", place)).label("queue_position"))
 
 
-def job_of(row: Row[Any]) -> Job:
-    """A row as the value the service works with."""
+def job_of(row: Row[Any], place: int | None = None) -> Job:
+    """A row, also of a listing, as the value the service works with."""
     r = row._mapping
     return Job(
-        id=r["id"], kind=r["kind"], resource=r["resource"], spec=r["spec"], lane=r["lane"], priority=r["priority"],
-        limits=Limits(r["wall_seconds"], r["memory_bytes"], r["cores"]), state=r["state"],
-        attempts=r["attempt"] - r["spared"], spread=r["spread"], tenant=r["tenant"], engine_losses=r["lost"],
-        submitted_at=_time(r["submitted"]),
-        started_at=r["started"] and _time(r["started"]), finished_at=r["finished"] and _time(r["finished"]),
-        worker=r["owner"], progress=r["progress"], result=r["result"], error=r["error"],
-        cancel_requested=r["cancel_requested"], queue_position=r.get("queue_position"), log_tail=r["log_tail"],
+        id=r["id"], kind=r["kind"], resource=r["resource"], spec=r.get("spec", {}), lane=r["lane"],
+        priority=r["priority"], limits=Limits(r["wall_seconds"], r["memory_bytes"], r["cores"]), state=r["state"],
+        attempts=r["attempt"] - r["spared"] - r["lost"], engine_losses=r["lost"],
+        spread=r["spread"], tenant=r["tenant"], submitted_at=moment(r["submitted"]),
+        started_at=r["started"] and moment(r["started"]), finished_at=r["finished"] and moment(r["finished"]),
+        worker=r["owner"], progress=r["progress"], result=r.get("result"), error=r["error"],
+        cancel_requested=r["cancel_requested"], queue_position=r.get("queue_position", place),
+        log_tail=r.get("log_tail", ""),
     )  # fmt: skip
 
 
-def _time(seconds: float) -> datetime:
+def moment(seconds: float) -> datetime:
+    """Seconds since 1970 as a time in UTC."""
     return datetime.fromtimestamp(seconds, UTC)

@@ -106,8 +106,7 @@ class SqlLeases:
             for claim in claims:
                 row = connection.execute(select(jobs).where(_fence(claim)).with_for_update()).one_or_none()
                 if row is not None:
-                    counted = row.attempt - row.spared - 1
-                    self._end(connection, row, "queued", attempts=counted, spared=row.spared + 1)
+                    self._end(connection, row, "queued", spared=1)
                     done += 1
         return done
 
@@ -127,13 +126,12 @@ class SqlLeases:
 
     def _end(
         self, connection: Connection, row: Row[Any], state: State, *, result: Json | None = None,
-        error: Json | None = None, log_tail: str = "", attempts: int | None = None, spared: int | None = None,
+        error: Json | None = None, log_tail: str = "", spared: int = 0,
     ) -> None:  # fmt: skip
         """The one UPDATE out of `running`; the row is locked by this transaction."""
         end = rules.ending(
-            state, cancel_requested=row.cancel_requested, result=result, error=error,
-            attempts=row.attempt - row.spared if attempts is None else attempts,
-            max_attempts=self._settings.max_attempts,
+            state, self._settings, cancel_requested=row.cancel_requested, result=result, error=error,
+            attempts=row.attempt - row.spared - row.lost - spared, losses=row.lost,
         )  # fmt: skip
         again = end.state == "queued"
         connection.execute(
@@ -143,7 +141,7 @@ class SqlLeases:
                 state=end.state, result=end.result, error=end.error, log_tail=rules.tail(log_tail), lease_until=None,
                 owner=None if again else row.owner, run_after=Now() + end.delay_seconds,
                 started=None if again else row.started, finished=None if again else Now(),
-                progress=None if again else row.progress, spared=row.spared if spared is None else spared,
+                progress=None if again else row.progress, spared=row.spared + spared, lost=row.lost + end.lost,
             )
         )  # fmt: skip
 

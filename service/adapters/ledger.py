@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Select, case, func, insert, select, update
 
 from service.adapters import rules
 from service.adapters.database import Now
-from service.adapters.job_tables import job_attempts, job_needs, job_of, jobs, select_jobs
+from service.adapters.job_tables import SHOWN, job_attempts, job_needs, job_of, jobs, moment, places, select_job
 from service.adapters.leases import SqlLeases
-from service.errors import Conflict, NotFound, QueueFull
+from service.errors import Conflict, NotFound
 from service.ids import new_id
 from service.ports import Job, Json, NewJob, Page
 
@@ -18,44 +18,61 @@ from service.ports import Job, Json, NewJob, Page
 class SqlLedger(SqlLeases):
     """The only owner of jobs; every write is one short transaction."""
 
-    def put(self, new: NewJob) -> Job:
-        """Queue a job; QueueFull when there are too many (simultaneous writers may pass by a few on PostgreSQL)."""
-        job_id = new_id("job")
-        with self.db.write() as connection:
-            self._refuse_when_full(connection)
-            connection.execute(insert(jobs).values(_row(job_id, new)))
-            if new.needs:
-                needs = [{"resource": resource, "job_id": job_id} for resource in dict.fromkeys(new.needs)]
-                connection.execute(insert(job_needs), needs)
-            return job_of(connection.execute(select_jobs().where(jobs.c.id == job_id)).one())
+    def put(self, new: NewJob, *, once: bool = False) -> Job:
+        """Queue a job; QueueFull when there are too many (simultaneous writers may pass by a few on PostgreSQL).
 
-    def _refuse_when_full(self, connection: Connection) -> None:
-        queued = connection.execute(select(func.count()).where(jobs.c.state == "queued")).scalar_one()
-        if queued < self._settings.max_queued:
-            return
-        lately = select(func.count()).where(jobs.c.finished > Now() - rules.THROUGHPUT_SECONDS)
-        raise QueueFull(
-            f"{queued} jobs are queued and the limit is {self._settings.max_queued}",
-            retry_after_seconds=rules.retry_after(connection.execute(lately).scalar_one()),
-        )
+        `once`: where a job makes the resource already, that one is returned instead.
+        """
+        with self.db.write() as connection:
+            if once and (known := self._maker(connection, new.resource)):
+                return known
+            return self._insert(connection, new)
+
+    def _insert(self, connection: Connection, new: NewJob) -> Job:
+        """One statement looks at the limits and inserts; only a refusal costs another."""
+        row = _row(new_id("job"), new)
+        counts = select(
+            func.count().label("queued"), func.count(case((jobs.c.tenant == new.tenant, 1))).label("own")
+        ).where(jobs.c.state == "queued")  # fmt: skip
+        queue = connection.execute(counts).one()
+        if why := rules.full(new, self._settings, queued=queue.queued, own=queue.own):
+            lately = select(func.count()).where(jobs.c.finished > Now() - rules.THROUGHPUT_SECONDS)
+            raise rules.refusal(why, connection.execute(lately).scalar_one())
+        submitted = connection.execute(insert(jobs).values(row).returning(jobs.c.submitted)).scalar_one()
+        if new.needs:
+            needs = [{"resource": resource, "job_id": row["id"]} for resource in dict.fromkeys(new.needs)]
+            connection.execute(insert(job_needs), needs)
+        return Job(
+            row["id"], new.kind, new.resource, new.spec, new.lane, new.limits, new.priority, "queued", 0,
+            moment(submitted), spread=new.spread, tenant=new.tenant,
+        )  # fmt: skip
+
+    def _maker(self, connection: Connection, resource: str) -> Job | None:
+        """The newest job of the resource; who asks at the same time waits until this transaction ends."""
+        if self.db.dialect == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(resource, 0))))
+        row = connection.execute(_newest(resource)).one_or_none()
+        return None if row is None else job_of(row)
 
     def get(self, job_id: str) -> Job:
         """The job with its queue position; NotFound."""
-        return self._one(select_jobs().where(jobs.c.id == job_id), f"there is no job {job_id}")
+        return self._one(select_job().where(jobs.c.id == job_id), f"there is no job {job_id}")
 
     def of_resource(self, resource: str) -> Job:
         """The newest job that makes this resource; NotFound."""
-        newest = select_jobs().where(jobs.c.resource == resource).order_by(jobs.c.id.desc()).limit(1)
-        return self._one(newest, f"no job makes {resource}")
+        return self._one(_newest(resource), f"no job makes {resource}")
 
     def page(self, *, limit: int, cursor: str | None, state: str | None = None, kind: str | None = None) -> Page:
-        """Jobs, newest first; the cursor is the last id of the page before."""
-        query = select_jobs().order_by(jobs.c.id.desc()).limit(limit + 1)
+        """Jobs without spec, result and log, newest first; the cursor is the last id of the page before."""
+        query = select(*SHOWN).order_by(jobs.c.id.desc()).limit(limit + 1)
         for column, value in ((jobs.c.state, state), (jobs.c.kind, kind)):
             query = query if value is None else query.where(column == value)
         query = query if cursor is None else query.where(jobs.c.id < cursor)
         with self.db.read() as connection:
-            found = [job_of(row) for row in connection.execute(query)]
+            rows = connection.execute(query).all()
+            queued = [row.id for row in rows if row.state == "queued"]
+            place = {row.id: row.place for row in connection.execute(places(queued))} if queued else {}
+        found = [job_of(row, place.get(row.id)) for row in rows]
         return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
 
     def attempts(self, job_id: str) -> list[Json]:
@@ -87,7 +104,7 @@ class SqlLedger(SqlLeases):
                 values |= {"state": "cancelled", "finished": Now()}
             if row.state != "cancelled":
                 connection.execute(update(jobs).where(jobs.c.id == job_id, jobs.c.state == row.state).values(values))
-            return job_of(connection.execute(select_jobs().where(jobs.c.id == job_id)).one())
+            return job_of(connection.execute(select_job().where(jobs.c.id == job_id)).one())
 
     def version(self) -> int:
         """A cheap number that changes whenever anything another connection wrote is visible here."""
@@ -99,6 +116,10 @@ class SqlLedger(SqlLeases):
         if row is None:
             raise NotFound(missing)
         return job_of(row)
+
+
+def _newest(resource: str) -> Select[Any]:
+    return select_job().where(jobs.c.resource == resource).order_by(jobs.c.id.desc()).limit(1)
 
 
 def _row(job_id: str, new: NewJob) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from service.adapters import rules
-from service.errors import Conflict, NotFound, QueueFull
+from service.errors import Conflict, NotFound
 from service.ids import new_id
 from service.ports import TERMINAL, Attempt, Claim, Job, Json, Lane, NewJob, Page, State
 from service.settings import Settings
@@ -22,6 +22,7 @@ class _Row:
     needs: tuple[str, ...]
     attempt: int = 0
     spared: int = 0
+    lost: int = 0
     run_after: float = 0.0
     lease_until: float = 0.0
 
@@ -56,7 +57,7 @@ class MemoryLeases:
         row.attempt += 1
         row.lease_until = now + self._settings.lease_seconds
         self._set(
-            row, state="running", attempts=row.attempt - row.spared, worker=owner, started_at=_time(now),
+            row, state="running", attempts=row.attempt - row.spared - row.lost, worker=owner, started_at=_time(now),
             progress=None, log_tail="",
         )  # fmt: skip
         return Claim(row.job, row.attempt, owner)
@@ -120,16 +121,17 @@ class MemoryLeases:
         self, row: _Row, state: State, *, result: Json | None = None, error: Json | None = None, log_tail: str = ""
     ) -> None:
         end = rules.ending(
-            state, cancel_requested=row.job.cancel_requested, attempts=row.attempt - row.spared,
-            max_attempts=self._settings.max_attempts, result=result, error=error,
+            state, self._settings, cancel_requested=row.job.cancel_requested, losses=row.lost,
+            attempts=row.attempt - row.spared - row.lost, result=result, error=error,
         )  # fmt: skip
+        row.lost += end.lost
         now, again = self._clock(), end.state == "queued"
         row.run_after = now + end.delay_seconds
         self._set(
             row, state=end.state, result=end.result, error=end.error, log_tail=rules.tail(log_tail),
             worker=None if again else row.job.worker, finished_at=None if again else _time(now),
-            attempts=row.attempt - row.spared, progress=None if again else row.job.progress,
-            started_at=None if again else row.job.started_at,
+            attempts=row.attempt - row.spared - row.lost, engine_losses=row.lost,
+            progress=None if again else row.job.progress, started_at=None if again else row.job.started_at,
         )  # fmt: skip
 
     def _set(self, row: _Row, **changes: object) -> None:
@@ -146,11 +148,13 @@ class MemoryLeases:
 class MemoryLedger(MemoryLeases):
     """The only owner of jobs, for one process."""
 
-    def put(self, new: NewJob) -> Job:
-        """Queue a job; QueueFull when there are too many."""
+    def put(self, new: NewJob, *, once: bool = False) -> Job:
+        """Queue a job, or with `once` give the one that makes the resource already; QueueFull."""
         with self._lock:
+            if once and any(row.job.resource == new.resource for row in self._rows.values()):
+                return self.of_resource(new.resource)
             now = self._clock()
-            self._refuse_when_full(now)
+            self._refuse_when_full(new, now)
             job = Job(
                 id=new_id("job"), kind=new.kind, resource=new.resource, spec=new.spec, lane=new.lane,
                 limits=new.limits, priority=new.priority, state="queued", attempts=0, submitted_at=_time(now),
@@ -158,18 +162,16 @@ class MemoryLedger(MemoryLeases):
             )  # fmt: skip
             self._rows[job.id] = _Row(job, rules.rank(now, new.priority), new.needs)
             self._version += 1
-            return self.get(job.id)
+            return job
 
-    def _refuse_when_full(self, now: float) -> None:
-        queued = sum(row.queued for row in self._rows.values())
-        if queued < self._settings.max_queued:
+    def _refuse_when_full(self, new: NewJob, now: float) -> None:
+        queue = [row.job.tenant for row in self._rows.values() if row.queued]
+        why = rules.full(new, self._settings, queued=len(queue), own=queue.count(new.tenant))
+        if why is None:
             return
         since = _time(now - rules.THROUGHPUT_SECONDS)
         lately = sum(r.job.finished_at is not None and r.job.finished_at > since for r in self._rows.values())
-        raise QueueFull(
-            f"{queued} jobs are queued and the limit is {self._settings.max_queued}",
-            retry_after_seconds=rules.retry_after(lately),
-        )
+        raise rules.refusal(why, lately)
 
     def get(self, job_id: str) -> Job:
         """The job with its queue position; NotFound."""
@@ -187,10 +189,10 @@ class MemoryLedger(MemoryLeases):
             return self._placed(max(found, key=lambda row: row.job.id))
 
     def page(self, *, limit: int, cursor: str | None, state: str | None = None, kind: str | None = None) -> Page:
-        """Jobs, newest first; the cursor is the last id of the page before."""
+        """Jobs without spec, result and log, newest first; the cursor is the last id of the page before."""
         with self._lock:
             found = [
-                self._placed(row)
+                replace(self._placed(row), spec={}, result=None, log_tail="")
                 for row in sorted(self._rows.values(), key=lambda row: row.job.id, reverse=True)
                 if state in (None, row.job.state) and kind in (None, row.job.kind)
                 and (cursor is None or row.job.id < cursor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from service.errors import NotFound
 from service.ports import Job, Ledger, NewJob
 
 
@@ -11,7 +10,4 @@ def once(ledger: Ledger, new: NewJob) -> Job:
 
     It comes before the model's record, so that a full queue leaves no record behind.
     """
-    try:
-        return ledger.of_resource(new.resource)
-    except NotFound:
-        return ledger.put(new)
+    return ledger.put(new, once=True)

@@ -15,10 +15,10 @@ from tests.contract.ledgers import LIMITS, NEW, Make, claim, claim_of, eventuall
 def test_what_is_put_is_got(make: Make) -> None:
     ledger = make()
     job = ledger.put(replace(NEW, priority=3, needs=("ds_1", "ds_1", "ds_2")))
-    assert (job.state, job.attempts, job.queue_position, job.priority) == ("queued", 0, 1, 3)
+    assert (job.state, job.attempts, job.queue_position, job.priority) == ("queued", 0, None, 3)
     assert (job.spec, job.limits, job.lane, job.kind) == (NEW.spec, LIMITS, "long", "fit")
     assert abs(job.submitted_at.timestamp() - time.time()) < 60
-    assert ledger.get(job.id) == job == ledger.of_resource("mdl_1")
+    assert ledger.get(job.id) == replace(job, queue_position=1) == ledger.of_resource("mdl_1")
     assert job.worker is job.started_at is job.finished_at is job.result is job.error is job.progress is None
 
 

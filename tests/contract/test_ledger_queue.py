@@ -26,7 +26,7 @@ def test_lanes_are_separate_and_limits_are_kept(make: Make) -> None:
         ledger.put(NEW)
     assert len(ledger.claim("A", {"instant": 1, "long": 1})) == 1
     quick = ledger.put(replace(NEW, lane="instant"))
-    assert quick.queue_position == 1
+    assert ledger.get(quick.id).queue_position == 1
     assert [c.job.id for c in ledger.claim("A", {"instant": 5})] == [quick.id]
     assert len(ledger.claim("A", {"long": 2, "instant": 1})) == 2
     assert ledger.claim("A", {"long": 0}) == [] == ledger.claim("A", {})
