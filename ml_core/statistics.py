@@ -99,6 +99,27 @@ class Moments:
         return self.mean, self.scatter / max(self.total - ddof, EPS)
 
 
+@portable
+@dataclass(frozen=True)
+class Counts:
+    """Weight of ones and of zeros, arrays of one shape; exact, and exactly undone, for whole weights up to 2⁵³."""
+
+    ones: np.ndarray
+    zeros: np.ndarray
+
+    def merge(self, other: Counts) -> Counts:
+        """Of both sets of rows."""
+        return Counts(self.ones + other.ones, self.zeros + other.zeros)
+
+    def subtract(self, other: Counts) -> Counts:
+        """Without the rows of `other`; InvalidData when they hold more than there was, or all of it."""
+        ones, zeros = self.ones - other.ones, self.zeros - other.zeros
+        slack = 10 * SLACK * (self.ones + self.zeros)
+        if (ones < -slack).any() or (zeros < -slack).any() or (ones + zeros <= slack).any():
+            raise InvalidData("these rows hold more ones or zeros than the model has seen, or all that it has seen")
+        return Counts(np.maximum(ones, 0.0), np.maximum(zeros, 0.0))
+
+
 def left_over(whole: Any, part: Any) -> tuple[float, int]:
     """Weight and rows of `whole` without `part`; InvalidData when nothing would be left."""
     total, rows = whole.total - part.total, whole.rows - part.rows

@@ -203,7 +203,7 @@ def test_updates_in_any_order_and_batching_equal_one_fit(params):
         np.testing.assert_allclose(m.coef_, whole.coef_, rtol=1e-8)
         np.testing.assert_allclose(m.posterior(X).sd, whole.posterior(X).sd, rtol=1e-8)
         assert m.log_evidence_ == pytest.approx(whole.log_evidence_, rel=1e-8)
-    assert m.moments_.rows == 60
+    assert m.sums_.rows == 60
 
 
 def test_integer_weights_repeat_rows():

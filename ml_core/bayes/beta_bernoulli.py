@@ -10,7 +10,7 @@ from scipy.special import betaln, gammaln
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import Cost, Density
-from ml_core.capabilities import Follows, Forgets, HasParameterPosterior, HasPosterior, Samples, Updates, Weighted
+from ml_core.capabilities import Follows, HasParameterPosterior, HasPosterior, Samples, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.distributions.base import Distribution
 from ml_core.distributions.bernoulli import Bernoulli
@@ -18,11 +18,12 @@ from ml_core.distributions.beta import Beta
 from ml_core.distributions.beta_binomial import BetaBinomial
 from ml_core.errors import InvalidData
 from ml_core.registry import algorithm
+from ml_core.statistics import Counts
+from ml_core.sums import Additive, Census, Passes
 
 DRAWN = 50
 EPS = float(np.finfo(float).eps)
 MOST_FLIPS = 2.0**53
-ROUNDING = 1e-12
 EXACT_FACTORS = 1_000_000
 GRID = (np.arange(200) + 0.5) / 200
 COLUMNS = (
@@ -40,13 +41,13 @@ def log_rising(start: float, steps: float) -> float:
 
 
 @algorithm("beta_bernoulli")
-class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParameterPosterior, Density):
+class BetaBernoulli(Additive, Weighted, Samples, HasPosterior, HasParameterPosterior, Density):
     """Probability of heads of each 0/1 column, with a beta prior: conjugate, so the posterior is exact.
 
     p_j ~ Beta(a, b), x_ij | p_j ~ Bernoulli(p_j); after h heads and t tails p_j ~ Beta(a + h, b + t). The next flip is
     heads with probability (a + h)/(a + b + h + t); heads among m future flips are beta-binomial; the evidence of the
     sequence is B(a + h, b + t)/B(a, b). Weights count as repeated flips. Columns are independent coins. Fit, update and
-    forget are sums, O(n d); batches may come in any order.
+    forget are sums, O(n d); batches may come in any order, whole numbers of flips come and go without rounding.
 
     References
     ----------
@@ -59,6 +60,7 @@ class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParame
     example_params: ClassVar[dict[str, Any]] = {"a": 2.0, "b": 2.0}
     accepts = Follows("binary", lambda model: "binary" if model.binarize is None else "real")
 
+    sums_: Annotated[Counts, "ones and zeros per column"]
     heads_: Annotated[Vector, "(d,) summed weight of ones per column"]
     tails_: Annotated[Vector, "(d,) summed weight of zeros per column"]
     alpha_: Annotated[Vector, "(d,) a + heads"]
@@ -85,32 +87,17 @@ class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParame
     def _flips(self, X: Matrix) -> Matrix:
         return X if self.binarize is None else np.greater(X, self.binarize).astype(np.float64)
 
-    def _fit(self, X: Matrix, s: Vector) -> None:
-        nothing = np.zeros(X.shape[1])
-        self._set(*self._counts(X, s, nothing, nothing))
-
-    def _update(self, X: Matrix, s: Vector) -> None:
-        self._set(*self._counts(X, s, self.heads_, self.tails_))
-
-    def _forget(self, X: Matrix, s: Vector) -> None:
-        heads, tails = self._counts(X, -s, self.heads_, self.tails_)
-        slack = ROUNDING * (self.heads_ + self.tails_)
-        if (heads < -slack).any() or (tails < -slack).any() or (heads + tails <= slack).any():
-            raise InvalidData("these rows hold more heads or tails than the model has seen, or all that it has seen")
-        self._set(np.maximum(heads, 0.0), np.maximum(tails, 0.0))
-
-    def _counts(self, X: Matrix, s: Vector, heads: Vector, tails: Vector) -> tuple[Vector, Vector]:
-        """Heads and tails per column, (d,) each, after adding the flips of X with weights s."""
+    def _sums(self, X: Matrix, s: Vector) -> Counts:
         F = self._flips(X)
-        more, less = heads + s @ F, tails + s @ (1.0 - F)
-        if (more + less > MOST_FLIPS).any():
-            raise InvalidData(f"the weights count {float((more + less).max()):g} flips, so many that one more changes "
-                              "nothing; divide the weights by a constant")  # fmt: skip
-        return more, less
+        return Counts(s @ F, s @ (1.0 - F))
 
-    def _set(self, heads: Vector, tails: Vector) -> None:
-        self.heads_, self.tails_ = heads, tails
-        self.alpha_, self.beta_ = self.a + heads, self.b + tails
+    def _solve(self, sums: Counts) -> None:
+        flips = float((sums.ones + sums.zeros).max())
+        if flips > MOST_FLIPS:
+            raise InvalidData(f"the weights count {flips:g} flips, so many that one more changes nothing; divide the "
+                              "weights by a constant")  # fmt: skip
+        self.sums_, self.heads_, self.tails_ = sums, sums.ones, sums.zeros
+        self.alpha_, self.beta_ = self.a + sums.ones, self.b + sums.zeros
 
     def _log_density(self, X: Matrix) -> Vector:
         return self._posterior(X).log_density(self._flips(X))
@@ -140,7 +127,8 @@ class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParame
         """Two weighted sums."""
         return Cost(flops=4.0 * n * d, memory_bytes=8.0 * n * d)
 
-    def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
+    def _audit(self, census: Census) -> Passes:
+        counts = yield self._sums
         coins, n = self._coins(), self.heads_ + self.tails_
         central = np.asarray(coins.interval(self.level))
         densest = coins.highest_density_interval(self.level)
@@ -154,7 +142,7 @@ class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParame
         rows = [[j, *map(float, row)] for j, *row in zip(*values, strict=True)]
         out = Diagnostics(summary={"flips": float(n[0]), "columns": len(n), "log_evidence": float(evidence.sum())})
         out.tables["coins"] = Table(COLUMNS, [[None if np.isnan(v) else v for v in row] for row in rows])
-        out.certificates = self._certificates(X, s, central, densest)
+        out.certificates = self._certificates(counts, central, densest)
         self._draw(out)
         return out
 
@@ -168,11 +156,10 @@ class BetaBernoulli(Weighted, Updates, Forgets, Samples, HasPosterior, HasParame
             out.curves["density"][f"column_{j}"] = np.exp(one.log_density(GRID))
             out.curves["future_heads"][f"column_{j}"] = future.masses(j)
 
-    def _certificates(self, X: Matrix, s: Vector, central: Matrix, densest: Matrix) -> list[Certificate]:
-        F, coins, n = self._flips(X), self._coins(), self.heads_ + self.tails_
-        total = max(1.0, float(s.sum()))
-        heads = np.array([np.sum(s[F[:, j] == 1]) for j in range(F.shape[1])])
-        counted = max(np.abs(coins.alpha - self.a - heads).max(), np.abs(coins.beta - self.b - (s.sum() - heads)).max())
+    def _certificates(self, counts: Counts, central: Matrix, densest: Matrix) -> list[Certificate]:
+        coins, n = self._coins(), self.heads_ + self.tails_
+        total = max(1.0, float((counts.ones + counts.zeros).max()))
+        counted = np.abs([coins.alpha - self.a - counts.ones, coins.beta - self.b - counts.zeros]).max()
         mass = [np.abs(coins.cdf(pair[:, 1]) - coins.cdf(pair[:, 0]) - self.level) for pair in (central, densest)]
         ends = np.concatenate([central.T, densest.T])
         steepest = float(np.nanmax([np.exp(coins.log_density(end)) * end for end in ends]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,9 +10,11 @@ from scipy.linalg import null_space
 from scipy.special import ndtri
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.numerics.cholesky import Cholesky
 from ml_core.solvers.gaussian_linear import LOG_2PI, gradient
+from ml_core.statistics import Moments
+from ml_core.sums import Passes
 
 if TYPE_CHECKING:
     from ml_core.linear.bayesian_linear_regression import BayesianLinearRegression
@@ -21,27 +24,73 @@ LEVEL = 0.95
 EPS = float(np.finfo(float).eps)
 
 
+@dataclass(frozen=True)
+class Tally:
+    """Sums of one pass at the fitted posterior; `moments` are those of the targets (n, 1)."""
+
+    rows: int
+    total: float
+    moments: Moments
+    rss: float
+    inside: float
+    gradient: Vector
+    size: Vector
+
+    def merge(self, other: Tally) -> Tally:
+        """Of both sets of rows."""
+        return Tally(self.rows + other.rows, self.total + other.total, self.moments.merge(other.moments),
+                     self.rss + other.rss, self.inside + other.inside, self.gradient + other.gradient,
+                     self.size + other.size)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """The part whose total is `Tally`: squares, rows inside their 95 % intervals, and Φᵀr in centred columns."""
+
+    model: BayesianLinearRegression
+
+    def __call__(self, X: Matrix, y: Vector, s: Vector) -> Tally:
+        """Of the rows of X."""
+        m, post = self.model, self.model.posterior_
+        r = y - m._predict(X)
+        half = ndtri(0.5 + LEVEL / 2) * np.sqrt(m.noise_variance_ + (m._roots(X) ** 2).sum(axis=1))
+        A = np.hstack([np.full((len(X), 1), float(m.fit_intercept)), X - post.center])
+        noise = EPS * (np.abs(r) + np.abs(post.mean[0]) + np.abs(A[:, 1:]) @ np.abs(m.coef_))
+        inside, size = float(s @ (np.abs(r) <= half)), np.abs(A).T @ (s * (np.abs(r) + noise))
+        return Tally(len(X), float(s.sum()), Moments.of(y[:, None], s), float(s @ r**2), inside, A.T @ (s * r), size)
+
+
+def audit(m: BayesianLinearRegression) -> Passes:
+    """Summary, coefficient table and certificates, from one pass over the rows, O(n d²)."""
+    t = yield Tallied(m)
+    out = _report(m, t)
+    out.warnings.append(Notice("rows_not_in_memory", "the evidence was not recomputed from the n × n density of the "
+                               "targets, which takes all rows in memory and at most 400", ""))  # fmt: skip
+    return out
+
+
 def diagnose(m: BayesianLinearRegression, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-    """Summary, coefficient table and certificates; O(n d), and O(n³) for the direct evidence of at most 400 rows."""
-    post, total = m.posterior_, float(s.sum())
-    r = y - m._predict(X)
-    gamma = m.prior_.root.shape[1] - post.shrinkage + m.prior_.flat
-    mean = (s @ y) / total if m.fit_intercept else 0.0
-    tss, rss = float(s @ (y - mean) ** 2), float(s @ r**2)
-    half = ndtri(0.5 + LEVEL / 2) * np.sqrt(m.noise_variance_ + (m._roots(X) ** 2).sum(axis=1))
-    out = Diagnostics(summary={
-        "rows": len(X), "observations": total, "alpha": m.alpha_ if m.prior_covariance is None else None,
-        "noise_variance": m.noise_variance_, "log_evidence": m.log_evidence_, "effective_parameters": gamma,
-        "rss": rss, "r2": 1 - rss / tss if tss > 0 else None, "n_iter": m.n_iter_,
-        "share_in_95_percent_interval": float(s @ (np.abs(r) <= half) / total),
-    })  # fmt: skip
-    out.certificates = [_stationary(m, X, r, s)]
+    """The same of rows in memory, and O(n³) for the direct evidence of at most 400 rows."""
+    out = _report(m, Tallied(m)(X, y, s))
     if len(X) <= DIRECT_ROWS and (s == 1.0).all():
         off = abs(_direct_evidence(m, X, y) - m.log_evidence_)
         out.certificates.append(Certificate("evidence_error", float(off), 1e-6 * (1 + abs(m.log_evidence_)),
                                             "log evidence against the n × n density of the targets"))  # fmt: skip
+    return out
+
+
+def _report(m: BayesianLinearRegression, t: Tally) -> Diagnostics:
+    gamma = m.prior_.root.shape[1] - m.posterior_.shrinkage + m.prior_.flat
+    tss = float(t.moments.scatter[0, 0]) + (0.0 if m.fit_intercept else t.total * float(t.moments.mean[0]) ** 2)
+    out = Diagnostics(summary={
+        "rows": t.rows, "observations": t.total, "alpha": m.alpha_ if m.prior_covariance is None else None,
+        "noise_variance": m.noise_variance_, "log_evidence": m.log_evidence_, "effective_parameters": gamma,
+        "rss": t.rss, "r2": 1 - t.rss / tss if tss > 0 else None, "n_iter": m.n_iter_,
+        "share_in_95_percent_interval": t.inside / t.total,
+    })  # fmt: skip
+    out.certificates = [_stationary(m, t)]
     if m.hyperparameters == "evidence":
-        out.certificates.append(_evidence_gradient(m, total))
+        out.certificates.append(_evidence_gradient(m, t.total))
         out.traces["log_evidence"] = m.trace_
     B = m._coefficient_root()
     out.tables["coefficients"] = _table(m, B)
@@ -63,16 +112,14 @@ def _table(m: BayesianLinearRegression, B: Matrix) -> Table:
     return Table(("term", "mean", "standard_deviation", "low", "high", "prior_mean", "prior_standard_deviation"), rows)
 
 
-def _stationary(m: BayesianLinearRegression, X: Matrix, r: Vector, s: Vector) -> Certificate:
+def _stationary(m: BayesianLinearRegression, t: Tally) -> Certificate:
     """u - u₀ = S₀Φᵀr/σ² at the posterior mean, relative to the terms that cancel; Σ s r = 0 for a flat intercept."""
     post, prior = m.posterior_, m.prior_
     L, u = prior.root.copy(), prior.mean.copy()
     if m.fit_intercept:
         L[0] += post.center @ L[1:]
         u[0] += post.center @ u[1:]
-    A = np.hstack([np.full((len(X), 1), float(m.fit_intercept)), X - post.center])
-    noise = EPS * (np.abs(r) + np.abs(post.mean[0]) + np.abs(A[:, 1:]) @ np.abs(m.coef_))
-    g, size = A.T @ (s * r), np.abs(A).T @ (s * (np.abs(r) + noise))
+    g, size = t.gradient, t.size
     off = post.mean - u - L @ (L.T @ g) / post.noise
     scale = np.abs(post.mean - u) + np.abs(L) @ (np.abs(L.T) @ size) / post.noise
     if prior.flat:

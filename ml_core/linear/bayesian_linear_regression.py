@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost, Regressor
-from ml_core.capabilities import HasJointPosterior, HasParameterPosterior, Samples, Updates, Weighted
+from ml_core.capabilities import HasJointPosterior, HasParameterPosterior, Samples, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.distributions.base import Distribution
 from ml_core.distributions.normal import MultivariateNormal, Normal
@@ -20,10 +20,11 @@ from ml_core.params import MaxIter, RealMatrix, RealVector, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.gaussian_linear import LEAST_NOISE, Posterior, Prior, Sums, isotropic, maximise_evidence, posterior
 from ml_core.statistics import Moments
+from ml_core.sums import Additive, Census, Passes
 
 
 @algorithm("bayesian_linear_regression")
-class BayesianLinearRegression(Weighted, HasJointPosterior, HasParameterPosterior, Samples, Updates, Regressor):
+class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParameterPosterior, Samples, Regressor):
     """Linear regression with a Gaussian prior: closed-form posterior, predictive distribution and evidence.
 
     y = b + xᵀw + e, e ~ N(0, σ²), w ~ N(w₀, S₀) with S₀ = I/alpha unless given; O(n d² + d³).
@@ -33,8 +34,10 @@ class BayesianLinearRegression(Weighted, HasJointPosterior, HasParameterPosterio
 
     The noise variance is known, or estimated: RSS/(n - γ) of the ridge fit with λ = alpha (γ its effective parameters),
     or, with `hyperparameters="evidence"`, alpha and σ² (unless given) maximise the evidence by MacKay's fixed point.
-    The model keeps centred sums, so `update` with more rows gives what one fit to all rows would, in any order. Integer
-    weights repeat rows. `sample` draws coefficients (n, d) and intercepts (n,) from their posterior.
+    The model keeps centred sums, so `update` with more rows gives what one fit to all rows would, in any order; so do
+    chunks (12 digits where the scaled [1, X] has a condition below 100), and `forget` takes rows out again (the same,
+    less the digits of the share of the scatter that is left). Integer weights repeat rows. `sample` draws coefficients
+    (n, d) and intercepts (n,) from their posterior.
 
     References
     ----------
@@ -53,7 +56,7 @@ class BayesianLinearRegression(Weighted, HasJointPosterior, HasParameterPosterio
     log_evidence_: Annotated[float, "log marginal likelihood, nats"]
     posterior_: Annotated[Posterior, "posterior of (value at the centre, slopes)"]
     prior_: Annotated[Prior, "prior in use"]
-    moments_: Annotated[Moments, "sums over the rows seen"]
+    sums_: Annotated[Moments, "of [X, y] over the rows seen"]
     n_iter_: Annotated[int, "steps of the evidence fixed point"]
     trace_: Annotated[list[float], "log evidence by step"]
 
@@ -91,16 +94,12 @@ class BayesianLinearRegression(Weighted, HasJointPosterior, HasParameterPosterio
         self.max_iter = max_iter
         self.tol = tol
 
-    def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
-        self._learn(_moments(X, y, s))
+    def _sums(self, X: Matrix, y: Vector, s: Vector) -> Moments:
+        return Moments.of(np.column_stack([X, y]), None if (s == 1.0).all() else s)
 
-    def _update(self, X: Matrix, y: Vector, s: Vector) -> None:
-        self.notices_ = []
-        self._learn(self.moments_.merge(_moments(X, y, s)))
-
-    def _learn(self, moments: Moments) -> None:
+    def _solve(self, moments: Moments) -> None:
         """Everything is a function of the sums, so an updated model equals one fitted to all rows."""
-        self.moments_, self.prior_ = moments, self._prior(len(moments.mean) - 1)
+        self.sums_, self.prior_ = moments, self._prior(len(moments.mean) - 1)
         sums = Sums.of(moments, self.fit_intercept)
         self.alpha_, self.n_iter_, self.trace_ = self.alpha, 1, []
         noise = self.noise_variance or self._ridge_noise(sums)
@@ -203,14 +202,13 @@ class BayesianLinearRegression(Weighted, HasJointPosterior, HasParameterPosterio
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
         return bayesian_inference.diagnose(self, X, y, s)
 
+    def _audit(self, census: Census) -> Passes:
+        return (yield from bayesian_inference.audit(self))
+
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """2 n d² for the sums, 30 d³ per posterior."""
         steps = 30 if self.hyperparameters == "evidence" else 2
         return Cost(flops=2.0 * n * d * d + 30.0 * steps * d**3, memory_bytes=80.0 * d * d + 1e6)
-
-
-def _moments(X: Matrix, y: Vector, s: Vector) -> Moments:
-    return Moments.of(np.column_stack([X, y]), None if (s == 1.0).all() else s)
 
 
 def _wrong(name: str, text: str) -> InvalidParameter:
