@@ -27,7 +27,7 @@ from service.api.methods import Methods, allowed
 from service.api.metrics import Requests
 from service.api.middleware import AccessLog, Envelope
 from service.api.problems import FieldProblem, Problem, document, response_of, simple
-from service.api.routes import algorithms, aliases, datasets, jobs, metrics, models, operations, predict
+from service.api.routes import algorithms, aliases, changes, datasets, jobs, metrics, models, operations, predict
 from service.api.schemas import estimator_schemas
 from service.container import Services
 from service.errors import Conflict, Malformed, NotAcceptable, ServiceError, TooLarge, UnknownMediaType
@@ -63,7 +63,7 @@ def create_app(services: Services, runner: Embedded | None = None, drain: Drain 
     app.state.requests = Requests()
     app.state.engine = metrics.Engine(services)
     app.state.functions = CapacityLimiter(FUNCTION_THREADS)
-    for module in (algorithms, datasets, aliases, models, predict, jobs, metrics, operations):
+    for module in (algorithms, datasets, aliases, models, changes, predict, jobs, metrics, operations):
         app.include_router(module.router)
     app.mount("/assets", StaticFiles(directory=Path(__file__).parent.parent / "ui" / "assets"))
     _handle_errors(app)

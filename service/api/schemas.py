@@ -220,7 +220,7 @@ class JobOut(Open):
     """A job."""
 
     id: str = Field(description="Identifier.")
-    kind: str = Field(description="fit or update.")
+    kind: str = Field(description="fit, update or forget.")
     state: str = Field(description="queued, running, succeeded, failed or cancelled.")
     resource: str = Field(description="What it makes.")
     progress: Json | None = Field(description="fraction, step, total, unit, message, metrics.")

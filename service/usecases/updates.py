@@ -1,4 +1,4 @@
-"""New rows folded into a model without the old ones: a new version under the same name."""
+"""Rows folded into a model, or taken out of it, without the rows it has seen: a new version under the same name."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 
 from ml_core import naming
+from ml_core.certificates import Certificate, Diagnostics, Notice
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table import TabularModel
 from service.errors import Unsupported
 from service.ports import Job, Json, Ledger, Limits, NewJob, Report
+from service.usecases.batches import batch
 from service.usecases.inference import Inference
 from service.usecases.submission import once
 
+ANSWERS = ("decision_function", "predict_proba", "predict", "score_samples", "transform")
+RETURN_DIGITS = 1e-6
+
 
 class Updates:
-    """Queues and runs updates; the posterior of the old version is the prior of the new one."""
+    """Queues and runs updates (the posterior of the old version is the prior of the new one) and their undoing."""
 
     def __init__(self, datasets: Any, models: Any, ledger: Ledger, artifacts: Any, inference: Inference) -> None:
         self.datasets = datasets
@@ -27,42 +32,77 @@ class Updates:
         self.artifacts = artifacts
         self.inference = inference
 
-    def submit(self, key: str, model_id: str, dataset_id: str, tenant: str = "") -> Job:
-        """Queue the update of a model with the rows of a dataset, as `model_id`."""
-        model, estimator = self.inference.capable(key, "update", "update")
-        dataset_id = self.datasets.get(dataset_id)["id"]
-        self._batch(model, estimator, dataset_id)
-        record = model.record["record"] | {"updates": model.id, "rows_of": dataset_id}
+    def submit(self, kind: str, key: str, model_id: str, body: Json, tenant: str = "") -> Job:
+        """Queue the `update` or `forget` of a model with rows or the rows of a dataset, as `model_id`."""
+        model = self._able(kind, key)
+        given = {k: body[k] for k in ("rows", "dataset") if body.get(k) is not None}
+        if "dataset" in given:
+            given["dataset"] = self.datasets.get(given["dataset"])["id"]
+        batch(self.inference, model, given)
+        record = model.record["record"] | {"changes": model.id, "change": kind, "rows_of": given.get("dataset")}
         before = self.ledger.get(model.record["job"]).limits
         limits = Limits(before.wall_seconds, before.memory_bytes, before.cores)
-        spec = {"model": model.id, "dataset": dataset_id}
-        needs = (dataset_id, model.id)
-        job = once(self.ledger, NewJob("update", model_id, spec, "instant", limits, 0, needs, tenant=tenant))
+        needs = (*([given["dataset"]] if "dataset" in given else []), model.id)
+        spec = {"model": model.id, **given}
+        job = once(self.ledger, NewJob(kind, model_id, spec, "instant", limits, 0, needs, tenant=tenant))
         self.models.add(model_id, model.record["name"], record)
         return job
 
-    def _batch(self, model: Any, estimator: Any, dataset_id: str) -> tuple[np.ndarray, np.ndarray | None]:
-        """Encoded rows and their targets."""
-        X, _ = self.inference.matrix(model, {"dataset": dataset_id})
-        target = model.record["record"].get("target")
-        if target is None:
-            return X, None
-        if not isinstance(target, str):
-            raise Unsupported("a model of several targets cannot be updated; refit it")
-        return X, self.inference.truth(target, dataset_id, estimator)
+    def _able(self, kind: str, key: str) -> Any:
+        """The model, or Unsupported with the reason why it cannot be changed in this way."""
+        model = self.inference.load(key)
+        if kind == "forget" and not hasattr(model.fitted.estimator, "forget"):
+            able = ", ".join(model.record["result"]["capabilities"])
+            raise Unsupported(
+                f"{model.record['algorithm']} has no forget: what it learned does not follow from sums that rows could "
+                f"be taken out of; it has {able}. Fit again without the rows"
+            )
+        return self.inference.capable(key, kind, kind)[0]
 
     def run(self, job: Job, report: Report) -> Json:
-        """Update a copy of the old version and store it; diagnostics are those of the new rows."""
+        """Change a copy of the old version and store it."""
         old = self.inference.load(job.spec["model"])
         estimator = copy.deepcopy(old.fitted.estimator)
-        X, y = self._batch(old, estimator, job.spec["dataset"])
+        rows = batch(self.inference, old, job.spec)
         with naming.use(old.fitted.encoder.names):
-            estimator.update(X, y)
-            diagnostics = estimator.diagnostics(X, y)
+            getattr(estimator, job.kind)(*rows)
+            report_of = _after_forget if job.kind == "forget" else _after_update
+            diagnostics, train = report_of(old.fitted.estimator, estimator, rows)
         key = f"models/{job.resource}/{report.attempt}/model.joblib"
         artifact = self.artifacts.save(key, TabularModel(old.fitted.encoder, estimator, old.fitted.target))
+        seen = old.record["result"]["rows"] + (-1 if job.kind == "forget" else 1) * len(rows[0])
         return dict(old.record["result"]) | {
-            "artifact": artifact, "rows": len(X), "diagnostics": diagnostics.to_json(),
-            "metrics": {"train": metrics(estimator, X, y), "validation": None},
+            "artifact": artifact, "rows": seen, "diagnostics": diagnostics.to_json(),
+            "metrics": {"train": train, "validation": None},
             "warnings": [asdict(w) for w in diagnostics.warnings], "fit_seconds": 0.0,
         }  # fmt: skip
+
+
+def _after_update(old: Any, new: Any, rows: tuple[Any, ...]) -> tuple[Diagnostics, Json]:
+    """Those of the new rows: the old ones are not at hand."""
+    return new.diagnostics(*rows), metrics(new, *rows)
+
+
+def _after_forget(old: Any, new: Any, rows: tuple[Any, ...]) -> tuple[Diagnostics, None]:
+    """Whether folding the rows in again leads back to the old version; there are no rows left to score."""
+    out = Diagnostics(summary={"rows_forgotten": len(rows[0])}, warnings=list(new.notices_))
+    out.warnings.append(Notice("rows_forgotten", f"{len(rows[0])} rows were taken out; figures of the rows that are "
+                               "left need those rows", "score the model on them"))  # fmt: skip
+    method = next((m for m in ANSWERS if hasattr(new, m)), None)
+    if method is not None and hasattr(new, "update"):
+        back = copy.deepcopy(new)
+        back.update(*rows)
+        off = _apart(getattr(old, method)(rows[0]), getattr(back, method)(rows[0]))
+        meaning = "learning the rows again gives the answers of the old version"
+        out.certificates.append(Certificate("forgotten_rows_return", off, RETURN_DIGITS, meaning))
+    return out, None
+
+
+def _apart(a: Any, b: Any) -> float:
+    """Largest relative difference of two answers; 1 where labels differ or one alone is finite."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind not in "fiu":
+        return float((a != b).any())
+    both = np.isfinite(a) & np.isfinite(b)
+    off = np.abs(np.where(both, a, 0.0) - np.where(both, b, 0.0)) / (1.0 + np.abs(np.where(both, a, 0.0)))
+    return float(np.max(np.where(both | (np.isnan(a) & np.isnan(b)) | (a == b), off, 1.0)))

@@ -47,7 +47,8 @@ def test_every_operation_is_named_described_and_lists_its_problems(document):
 def test_operation_ids_are_stable(document):
     assert sorted(o["operationId"] for _, _, o in operations(document)) == [
         "call_function", "cancel_job", "create_dataset", "create_from_sample", "create_model", "delete_alias",
-        "delete_dataset", "delete_model", "follow_job", "get_algorithm", "get_alias", "get_artifact", "get_bundle",
+        "delete_dataset", "delete_model", "follow_job", "forget_rows", "get_algorithm", "get_alias",
+        "get_artifact", "get_bundle",
         "get_content", "get_dataset", "get_diagnostics", "get_function", "get_job", "get_model", "get_rows",
         "inverse_transform", "list_algorithms", "list_aliases", "list_datasets", "list_functions", "list_jobs",
         "list_models", "list_samples", "live", "metrics", "parameter_posterior", "posterior", "predict", "put_alias",

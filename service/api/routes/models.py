@@ -14,7 +14,6 @@ from ml_core.bundle import save_bundle
 from ml_core.errors import InvalidData, InvalidParameter
 from service.api.bodies import StrictRoute
 from service.api.deps import (
-    BayesianId,
     Cursor,
     Ending,
     IdempotencyKey,
@@ -34,7 +33,7 @@ from service.api.deps import (
 from service.api.documents import model_document, model_etag
 from service.api.drain import Drain
 from service.api.problems import document
-from service.api.schemas import FIT_EXAMPLES, Certified, DatasetRef, FitRequest, Listing, ModelOut, ModelPatch, Open
+from service.api.schemas import FIT_EXAMPLES, Certified, FitRequest, Listing, ModelOut, ModelPatch, Open
 from service.container import Services
 from service.errors import Conflict, Invalid, Issue, Malformed, NotFound, QueueFull, Stale, TooLarge
 from service.ports import Job
@@ -45,7 +44,7 @@ INSTANT_WAIT = 10.0
 REFUSALS = document(Malformed, NotFound, Conflict, TooLarge, Invalid, InvalidParameter, InvalidData, QueueFull)
 
 
-async def _accepted(
+async def accepted(
     use: Services, ends: Drain, model_id: str, job: Job, wait: tuple[float | None, bool]
 ) -> Response:
     """202 with the resource, 201 when the work ended within the wait; Invalid when it ended by the caller's mistake."""
@@ -88,7 +87,7 @@ async def create_model(
 
     async def make(model_id: str) -> Response:
         job = await run_in_threadpool(use.training.submit, model_id, body.request(), tenant)
-        return await _accepted(use, ends, model_id, job, wait)
+        return await accepted(use, ends, model_id, job, wait)
 
     return await once(use, request, idempotency_key, "mdl", make)
 
@@ -188,20 +187,3 @@ def get_bundle(use: Use, model_id: ModelId) -> Response:
     save_bundle(model.fitted, buffer, {"model": model_document(model.record)})
     name = f'attachment; filename="{model.id}.postfit.zip"'
     return Response(buffer.getvalue(), media_type="application/zip", headers={"Content-Disposition": name})
-
-
-@router.post("/{model_id}/update", operation_id="update_model", summary="Fold new rows in", status_code=201,
-             response_model=ModelOut, responses={202: {"description": "Queued", "model": ModelOut},
-                                                 **REFUSALS})  # fmt: skip
-async def update_model(
-    request: Request, use: Use, ends: Ending, tenant: Tenant, model_id: BayesianId, body: DatasetRef,
-    idempotency_key: IdempotencyKey = None, prefer: Prefer = None,
-) -> Response:  # fmt: skip
-    """A new version: the posterior becomes the prior of the dataset's rows. The old rows are not needed."""
-    wait = wait_seconds(prefer)
-
-    async def make(new_id: str) -> Response:
-        job = await run_in_threadpool(use.updates.submit, model_id, new_id, body.dataset, tenant)
-        return await _accepted(use, ends, new_id, job, wait)
-
-    return await once(use, request, idempotency_key, "mdl", make)
