@@ -108,7 +108,7 @@ def test_is_the_steps_one_after_the_other() -> None:
     [
         (LinearRegression(), {"predict", "score"}, {"predict_proba", "transform", "sample", "classes_"}),
         (LogisticRegression(), {"predict", "predict_proba", "score"}, {"transform", "sample"}),
-        (StandardScaler(), {"transform", "inverse_transform", "fit_transform"}, {"predict", "score", "update"}),
+        (StandardScaler(), {"transform", "inverse_transform", "fit_transform", "update"}, {"predict", "score"}),
         (BetaBernoulli(), {"posterior", "parameter_posterior", "update", "sample", "score_samples"}, {"predict"}),
         (Halves(), {"predict", "fit_predict"}, {"score", "transform", "update"}),
     ],

@@ -94,7 +94,7 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
         if not found.converged:
             self._note("not_converged", "the subspace iteration stopped before its values settled",
                        "use solver full or lanczos")  # fmt: skip
-        self._keep(found, degrees(s, self.ddof), max(X.shape))
+        self._keep(found, degrees(float(s.sum()), self.ddof), max(X.shape))
 
     def _requested(self, X: Matrix) -> int | None:
         """Number of components when it is known before the spectrum is."""

@@ -25,9 +25,8 @@ def explained_share(t: Vector | Matrix, f: Vector | Matrix, s: Vector) -> np.nda
     return np.where(constant, np.nan, share)
 
 
-def degrees(s: Vector, ddof: int) -> float:
+def degrees(total: float, ddof: int) -> float:
     """Σ s - ddof, the divisor of a variance; InvalidData where the weights, read as counts, leave nothing."""
-    total = float(s.sum())
     if total <= ddof:
         raise InvalidData(f"ddof={ddof} reads weights as counts of rows, but they sum to {total:g}; use ddof=0")
     return total - ddof
@@ -55,8 +54,22 @@ def _sums(X: Matrix, p: Vector, middle: Vector, unit: Vector, shift: Vector) -> 
 def column_moments(X: Matrix, s: Vector, ddof: int = 0) -> tuple[Vector, Vector, np.ndarray]:
     """Mean, standard deviation (1 for a constant column) and whether the column is constant, (d,) each; O(n d).
 
-    sd² = Σᵢ sᵢ(xᵢ - mean)² / (Σᵢ sᵢ - ddof), in two passes over deviations from the middle of the range in units of the
-    largest. Where Σ s ≤ ddof the divisor is Σ s. |x| ≤ REACH.
+    sd² = Σᵢ sᵢ(xᵢ - mean)² / (Σᵢ sᵢ - ddof). Where Σ s ≤ ddof the divisor is Σ s. |x| ≤ REACH.
+    """
+    mean, _, sd, constant = split_moments(X, s)
+    return mean, deviation(sd, constant, float(s.sum()), ddof), constant
+
+
+def deviation(sd: Vector, constant: np.ndarray, total: float, ddof: int) -> Vector:
+    """The standard deviation (d,) for the divisor total - ddof from that for total; 1 for a constant column."""
+    factor = np.sqrt(total / (total - ddof)) if total > ddof else 1.0
+    return np.where(constant, 1.0, np.maximum(sd * factor, LEAST))
+
+
+def split_moments(X: Matrix, s: Vector) -> tuple[Vector, Vector, Vector, np.ndarray]:
+    """Mean, what rounding took from it, √(Σ s(x - mean)²/Σs) and whether the column is constant, (d,) each; O(n d).
+
+    Two passes over deviations from the middle of the range in units of the largest.
     """
     low, high, total = X.min(axis=0), X.max(axis=0), float(s.sum())
     constant = low == high
@@ -65,7 +78,8 @@ def column_moments(X: Matrix, s: Vector, ddof: int = 0) -> tuple[Vector, Vector,
     p = s / total
     shift, _ = _sums(X, p, middle, unit, np.zeros(X.shape[1]))
     rest, square = _sums(X, p, middle, unit, shift)
-    factor = total / (total - ddof) if total > ddof else 1.0
-    var = factor * np.maximum(square - rest * rest, 0.0)
-    sd = np.maximum(np.sqrt(var) * unit, LEAST)
-    return middle + (shift + rest) * unit, np.where(constant, 1.0, sd), constant
+    step = (shift + rest) * unit
+    mean = middle + step
+    part = mean - middle
+    lost = (middle - (mean - part)) + (step - part)
+    return mean, lost, np.sqrt(np.maximum(square - rest * rest, 0.0)) * unit, constant

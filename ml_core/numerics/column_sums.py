@@ -7,35 +7,64 @@ from dataclasses import dataclass
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.numerics.column_moments import column_moments
+from ml_core.bundle import portable
+from ml_core.errors import InvalidData
+from ml_core.numerics.column_moments import split_moments
+from ml_core.statistics import SLACK, UNSEEN, left_over, two_sum
 
 
+@portable
 @dataclass(frozen=True)
 class ColumnSums:
-    """Σs, rows, and per column (d,): the mean, the deviation √(Σ s(x - mean)²/Σs), whether every cell is the same."""
+    """Σs, rows, and per column (d,): the mean, the deviation √(Σ s(x - mean)²/Σs), whether every cell is the same.
+
+    `rest` is what rounding took from the mean; without it columns far from the origin would lose digits in a merge.
+    """
 
     total: float
     rows: int
     mean: Vector
+    rest: Vector
     sd: Vector
     constant: np.ndarray
 
     @classmethod
     def of(cls, X: Matrix, s: Vector) -> ColumnSums:
         """Of the rows of X (n, d), weights s (n,); O(n d), no copy."""
-        mean, sd, constant = column_moments(X, s)
-        return cls(float(s.sum()), len(X), mean, np.where(constant, 0.0, sd), constant)
+        mean, rest, sd, constant = split_moments(X, s)
+        return cls(float(s.sum()), len(X), mean, rest, np.where(constant, 0.0, sd), constant)
 
     def merge(self, other: ColumnSums) -> ColumnSums:
         """Of both sets of rows (Chan, Golub and LeVeque), in units in which no square overflows."""
         total = self.total + other.total
         p, q = self.total / total, other.total / total
-        delta = other.mean - self.mean
-        unit = np.maximum(np.maximum(self.sd, other.sd), np.abs(delta))
-        unit = np.where(unit > 0, unit, 1.0)
+        delta, unit = self._step(other)
         square = p * (self.sd / unit) ** 2 + q * (other.sd / unit) ** 2 + p * q * (delta / unit) ** 2
         constant = self.constant & other.constant & (delta == 0)
-        return ColumnSums(total, self.rows + other.rows, self.mean + q * delta, np.sqrt(square) * unit, constant)
+        mean, rest = two_sum(self.mean, self.rest + q * delta)
+        return ColumnSums(total, self.rows + other.rows, mean, rest, np.sqrt(square) * unit, constant)
+
+    def subtract(self, other: ColumnSums) -> ColumnSums:
+        """Without the rows of `other`; InvalidData where these cannot have been there.
+
+        A deviation keeps the digits of that of all rows, less those of the share of its square that is left.
+        """
+        total, rows = left_over(self, other)
+        p, q = self.total / total, other.total / total
+        delta, unit = self._step(other)
+        square = p * (self.sd / unit) ** 2 - q * (other.sd / unit) ** 2 - p * q * (delta / unit) ** 2
+        if (square < -SLACK * p).any() or (self.constant & (other.sd > 0)).any():
+            raise InvalidData(UNSEEN)
+        constant = self.constant | (square <= SLACK * p)
+        mean, rest = two_sum(self.mean, self.rest - q * delta)
+        sd = np.where(constant, 0.0, np.sqrt(np.maximum(square, 0.0)) * unit)
+        return ColumnSums(total, rows, mean, rest, sd, constant)
+
+    def _step(self, other: ColumnSums) -> tuple[Vector, Vector]:
+        """The difference of the means, and a unit (d,) that no deviation exceeds."""
+        delta = (other.mean - self.mean) + (other.rest - self.rest)
+        unit = np.maximum(np.maximum(self.sd, other.sd), np.abs(delta))
+        return delta, np.where(unit > 0, unit, 1.0)
 
 
 @dataclass(frozen=True)
