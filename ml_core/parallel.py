@@ -56,7 +56,7 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         waiting: deque[Future[R]] = deque()
         for x in todo:
             waiting.append(pool.submit(copy_context().run, function, x))
-            if len(waiting) > AHEAD * n:
+            if len(waiting) >= AHEAD * n:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -72,6 +72,11 @@ def use_mapper(mapper: Mapper | None) -> Iterator[None]:
         yield
     finally:
         _mapper.reset(token)
+
+
+def spreads() -> bool:
+    """Whether an engine takes the `spread_map` calls made here."""
+    return _mapper.get() is not None
 
 
 def spread_map(function: Callable[..., R], items: Sequence[Any], shared: tuple[Any, ...] = ()) -> Iterator[R]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import RLock
 
 
 @dataclass(frozen=True)
@@ -19,21 +20,42 @@ class Tick:
 
 
 Sink = Callable[[Tick], None]
-_sink: ContextVar[Sink | None] = ContextVar("progress", default=None)
+
+
+class _Listener:
+    """A sink that hears one tick at a time, whichever threads tell it, and what it heard last."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink, self.last, self.lock = sink, Tick(0, None), RLock()
+
+    def hear(self, t: Tick | None) -> None:
+        with self.lock:
+            self.last = t or self.last
+            self.sink(self.last)
+
+
+_listener: ContextVar[_Listener | None] = ContextVar("progress", default=None)
 
 
 def tick(step: int, total: int | None = None, unit: str = "iterations", **metrics: float) -> None:
     """Tell where the loop is. The listener may raise `Cancelled`; solvers let it pass."""
-    sink = _sink.get()
-    if sink is not None:
-        sink(Tick(step, total, unit, metrics))
+    listener = _listener.get()
+    if listener is not None:
+        listener.hear(Tick(step, total, unit, metrics))
+
+
+def pulse() -> None:
+    """Repeat the last tick: a long step that has nothing new to tell can be cancelled within."""
+    listener = _listener.get()
+    if listener is not None:
+        listener.hear(None)
 
 
 @contextmanager
 def listen(sink: Sink) -> Iterator[None]:
     """Send the ticks of everything inside the block to `sink` (threads started inside must copy the context)."""
-    token = _sink.set(sink)
+    token = _listener.set(_Listener(sink))
     try:
         yield
     finally:
-        _sink.reset(token)
+        _listener.reset(token)

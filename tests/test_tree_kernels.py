@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ml_core.tree import grow as growing
 from ml_core.tree.codes import encode
-from ml_core.tree.predict import mean_of_trees
+from ml_core.tree.predict import frozen, mean_of_trees
 from ml_core.tree.splits import COSTS, ENTROPY, GINI, MISCLASSIFICATION, Rules, quality
 from ml_core.tree.structure import LEAF, NODE, depths, join, sizes, tree_json, used_features, walk
 
@@ -27,9 +27,10 @@ def grow_one(X, y, s=None, *, cost="gini", m=None, exact=True, vote=False, seed=
     work, state = growing.start_tree(coded, y, np.ones(len(y)) if s is None else np.asarray(s, float), K, rules, seed)
     nodes, values = np.empty(room or 2 * len(y) + 2, NODE), np.zeros((K + (room or len(y)), K))
     values[:K], decrease = np.eye(K), np.zeros(X.shape[1])
+    columns = [frozen(a) for a in (coded.ranks, coded.values, coded.start)]
     while True:
         model = (nodes, values, decrease)
-        at = growing.grow(coded.ranks, coded.values, coded.start, *model, work, rules, vote, state, budget)
+        at = growing.grow(*columns, *model, work, rules, vote, state, budget)
         if at == growing.DONE:
             return nodes[: state[growing.USED]], values[: state[growing.VALUES]], decrease
         if at == growing.FULL:

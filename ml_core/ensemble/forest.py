@@ -1,20 +1,19 @@
-"""Growing many trees on resamples, in threads, and their out-of-bag account. Nothing here knows the estimator.
+"""Growing many trees on resamples, here or on an engine, and their out-of-bag account. No estimator is known here.
 
 Tree t owns two random streams that depend on the forest's seed and on t alone, so the bits of a forest do not depend on
-the number of threads, and its resamples can be drawn again at any time.
+who grows which tree, and its resamples can be drawn again at any time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Lock
 
 import numpy as np
 
 from ml_core import rng
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.parallel import ordered_map
-from ml_core.progress import tick
+from ml_core.parallel import ordered_map, spread_map
+from ml_core.progress import pulse, tick
 from ml_core.tree import grow as growing
 from ml_core.tree.codes import Coded
 from ml_core.tree.predict import BLOCK, add_absent, frozen
@@ -54,46 +53,36 @@ def resampling(seed: int, trees: int, n: int, draws: int) -> Resampling:
     return Resampling(n, draws, rng.seeds(seed, 2 * trees).reshape(trees, 2))
 
 
-class Meter:
-    """Counts finished trees over all threads and tells the listener."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.done, self.lock = total, 0, Lock()
-
-    def tell(self, finished: int) -> None:
-        """One tick; the listener may raise to cancel."""
-        with self.lock:
-            self.done += finished
-            tick(self.done, self.total, "trees")
-
-
 def grow_trees(
     coded: Coded, labels: np.ndarray, s: Vector, K: int, rules: Rules, plan: Resampling, vote: bool
 ) -> tuple[list[tuple[np.ndarray, Matrix]], Vector]:
     """[(nodes, values)] per tree, and (d,) importances: decreases of each tree normalised to sum 1, then averaged."""
-    meter = Meter(len(plan.seeds))
-
-    def one(t: int) -> tuple[np.ndarray, Matrix, Vector]:
-        work, state = growing.start_tree(coded, labels, plan.counts(t) * s, K, rules, int(plan.seeds[t, 1]))
-        nodes, values = np.empty(min(2 * len(work.row) + 2, 4096), NODE), np.empty((K + 256, K))
-        values[:K] = np.eye(K)
-        decrease = np.zeros(len(coded.ranks))
-        while True:
-            status = growing.grow(
-                coded.ranks, coded.values, coded.start, nodes, values, decrease, work, rules, vote, state, growing.CHUNK
-            )
-            if status == growing.DONE:
-                break
-            if status == growing.FULL:
-                nodes, values = _roomier(nodes, state[growing.USED]), _roomier(values, state[growing.VALUES])
-            meter.tell(0)
-        meter.tell(1)
-        return nodes[: state[growing.USED]].copy(), values[: state[growing.VALUES]].copy(), decrease
-
-    grown = list(ordered_map(one, range(len(plan.seeds))))
+    grown, total = [], len(plan.seeds)
+    for one in spread_map(_grow, range(total), (coded, labels, s, K, rules, plan, vote)):
+        grown.append(one)
+        tick(len(grown), total, "trees")
     shares = [d / d.sum() if d.sum() > 0 else d for _, _, d in grown]
-    total = np.sum(shares, axis=0)
-    return [(nodes, values) for nodes, values, _ in grown], total / total.sum() if total.sum() > 0 else total
+    mean = np.sum(shares, axis=0)
+    return [(nodes, values) for nodes, values, _ in grown], mean / mean.sum() if mean.sum() > 0 else mean
+
+
+def _grow(
+    t: int, coded: Coded, labels: np.ndarray, s: Vector, K: int, rules: Rules, plan: Resampling, vote: bool
+) -> tuple[np.ndarray, Matrix, Vector]:
+    """Nodes, values and (d,) decreases of tree t."""
+    work, state = growing.start_tree(coded, labels, plan.counts(t) * s, K, rules, int(plan.seeds[t, 1]))
+    nodes, values = np.empty(min(2 * len(work.row) + 2, 4096), NODE), np.empty((K + 256, K))
+    values[:K] = np.eye(K)
+    decrease = np.zeros(len(coded.ranks))
+    ranks, distinct, start = frozen(coded.ranks), frozen(coded.values), frozen(coded.start)
+    while True:
+        model = (nodes, values, decrease)
+        status = growing.grow(ranks, distinct, start, *model, work, rules, vote, state, growing.CHUNK)
+        if status == growing.DONE:
+            return nodes[: state[growing.USED]].copy(), values[: state[growing.VALUES]].copy(), decrease
+        if status == growing.FULL:
+            nodes, values = _roomier(nodes, state[growing.USED]), _roomier(values, state[growing.VALUES])
+        pulse()
 
 
 def _roomier(a: np.ndarray, used: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ml_core.solvers.lloyd import Lloyd, lloyd, plus_plus
 
 Start = Literal["kmeans++", "forgy", "random_partition"]
 SPREAD_WORK = 2e7
-"""Distances times columns of one pass over all restarts from which they are spread over threads."""
+"""Distances times columns of one pass over all restarts from which they are spread."""
 
 
 def distinct_rows(X: Matrix, order: Codes, k: int) -> Codes:
@@ -43,26 +43,22 @@ def start(X: Matrix, s: Vector, k: int, how: Start, rng: np.random.Generator) ->
 def restarts(
     X: Matrix, s: Vector, k: int, how: Start, *, n_init: int, seed: int, max_iter: int, tol: float
 ) -> list[Lloyd]:
-    """`n_init` runs of Lloyd's alternation, each from its own random stream; the same for every number of threads."""
-
-    def run(number: int) -> Lloyd:
-        rng = generator(seed, number)
-        return lloyd(X, s, start(X, s, k, how, rng), max_iter=max_iter, tol=tol)
-
+    """`n_init` runs of Lloyd's alternation, each from its own random stream; the same wherever they run."""
+    shared = (X, s, k, how, seed, max_iter, tol)
     if n_init == 1 or n_init * len(X) * X.shape[1] * k < SPREAD_WORK:
-        return [run(i) for i in range(n_init)]
-    return list(parallel.ordered_map(_alone(run), range(n_init)))
+        return [_run(i, *shared) for i in range(n_init)]
+    return list(parallel.spread_map(_run_alone, range(n_init), shared))
 
 
-def _alone(run):  # type: ignore[no-untyped-def]
-    """`run` on one thread: the restarts are already spread."""
+def _run(number: int, X: Matrix, s: Vector, k: int, how: Start, seed: int, max_iter: int, tol: float) -> Lloyd:
+    """One restart."""
+    return lloyd(X, s, start(X, s, k, how, generator(seed, number)), max_iter=max_iter, tol=tol)
 
-    def inside(number: int) -> Lloyd:
-        with parallel.use_threads(1):
-            found: Lloyd = run(number)
-            return found
 
-    return inside
+def _run_alone(number: int, *shared: Any) -> Lloyd:
+    """One restart on one thread: the restarts are already spread."""
+    with parallel.use_threads(1):
+        return _run(number, *shared)
 
 
 def exhaustive(X: Matrix, s: Vector, k: int) -> Lloyd:

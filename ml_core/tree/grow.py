@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ml_core.numerics.jit import compiled, merged
+from ml_core.numerics.jit import compiled, merged, read_only
 from ml_core.tree.borrow import borrowed
 from ml_core.tree.codes import Coded
 from ml_core.tree.splits import BINS, Rules, Work, best_split, borrow, draw, quality
@@ -140,7 +140,7 @@ def _warm_grow() -> tuple[object, ...]:
     labels = np.array([0, 1, 0], dtype=np.int32)
     work, state = start_tree(coded, labels, np.ones(3), 2, rules, 1)
     model = (np.empty(8, NODE), np.eye(9, 2), np.zeros(2))
-    return (coded.ranks, coded.values, coded.start, *model, work, rules, False, state, 1)
+    return (*read_only(coded.ranks, coded.values, coded.start), *model, work, rules, False, state, 1)
 
 
 def start_tree(
@@ -191,7 +191,10 @@ def grow_on(codes, values_of, start_of, nodes, values, importance, work, rules, 
 
 @compiled(_warm_grow)
 def grow(codes, values_of, start_of, nodes, values, importance, work, rules, vote, state, budget):  # type: ignore[no-untyped-def]
-    """Grow until the stack is empty (DONE), about `budget` codes were read (PAUSED) or an array has no room (FULL)."""
+    """Grow until the stack is empty (DONE), about `budget` codes were read (PAUSED) or an array has no room (FULL).
+
+    The coded columns are read-only, as they are where they are mapped from a file: one compilation serves all.
+    """
     return grow_on(
         borrowed(codes), borrowed(values_of), borrowed(start_of), borrowed(nodes), borrowed(values),
         borrowed(importance), borrow(work), rules, vote, borrowed(state), budget,
@@ -203,4 +206,3 @@ def bootstrap(rng, draws, out):  # type: ignore[no-untyped-def]
     """Add to out (n,) how often each row is drawn in `draws` draws with replacement."""
     for _ in range(draws):
         out[draw(rng, len(out))] += 1.0
-
