@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.bundle import portable
 from ml_core.errors import InvalidParameter, Issue
-from ml_core.numerics.gaussian import EPS, Moments, moments
+from ml_core.numerics.gaussian import EPS
+from ml_core.statistics import Moments
 
 
-def by_class(X: Matrix, y: Codes, s: Vector, K: int) -> list[Moments]:
-    """Moments of the rows of each class; O(n d²)."""
-    even = bool((s == 1).all())
-    groups = (np.flatnonzero(y == c) for c in range(K))
-    return [moments(X[rows], None if even else s[rows]) for rows in groups]
+@portable
+@dataclass(frozen=True)
+class ByClass:
+    """Moments of the rows of each class, in the order of the labels; a class may still be without rows."""
+
+    parts: tuple[Moments, ...]
+
+    @classmethod
+    def of(cls, X: Matrix, y: Codes, s: Vector, K: int) -> ByClass:
+        """Of the rows of X (n, d) with codes y (n,) and weights s (n,); O(n d²)."""
+        even = bool((s == 1).all())
+        groups = [np.flatnonzero(y == c) for c in range(K)]
+        return cls(tuple(Moments.of(X[rows], None if even else s[rows]) for rows in groups))
+
+    def merge(self, other: ByClass) -> ByClass:
+        """Of both sets of rows."""
+        return ByClass(tuple(a.merge(b) for a, b in zip(self.parts, other.parts, strict=True)))
+
+    def subtract(self, other: ByClass) -> ByClass:
+        """Without the rows of `other`; InvalidData when they cannot have been there, or leave a class empty."""
+        return ByClass(tuple(a.subtract(b) for a, b in zip(self.parts, other.parts, strict=True)))
 
 
 def class_priors(given: Any, weight: Vector) -> Vector:

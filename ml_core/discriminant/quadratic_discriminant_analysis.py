@@ -10,15 +10,17 @@ from pydantic import Field
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import HasPosterior, HasProba, Samples, Scores, Weighted
-from ml_core.certificates import Certificate, Diagnostics, Table
-from ml_core.discriminant.class_gaussians import by_class, check_loss, class_priors, known
+from ml_core.discriminant import class_report
+from ml_core.discriminant.class_gaussians import ByClass, check_loss, class_priors, known
 from ml_core.distributions.categorical import Categorical
 from ml_core.errors import InvalidData, Issue
 from ml_core.naming import listed, name
-from ml_core.numerics.gaussian import LOG_2PI, Moments, Spectrum, log_densities, pseudo_whitening, root, whitening
+from ml_core.numerics.gaussian import LOG_2PI, Spectrum, log_densities, pseudo_whitening, root, whitening
 from ml_core.numerics.stable import log_softmax
 from ml_core.params import RealMatrix, RealStack, RealVector
 from ml_core.registry import algorithm
+from ml_core.statistics import Moments
+from ml_core.sums import Additive, Census, Passes
 from ml_core.validation import check_query
 
 AUTO_EPS = 1e-6
@@ -26,7 +28,7 @@ REMEDY = "collect more rows, drop the dependent columns, or set regularization t
 
 
 @algorithm("quadratic_discriminant_analysis")
-class QuadraticDiscriminantAnalysis(Weighted, HasProba, HasPosterior, Samples, Scores, Classifier):
+class QuadraticDiscriminantAnalysis(Additive, Weighted, HasProba, HasPosterior, Samples, Scores, Classifier):
     """Each class a Gaussian with its own covariance; the most probable class, or the one of least expected loss.
 
     g_c(x) = -½(x - m_c)ᵀ S_c⁻¹ (x - m_c) - ½ log|S_c| + log π_c, posterior P(c | x) = softmax(g(x))_c;
@@ -38,6 +40,9 @@ class QuadraticDiscriminantAnalysis(Weighted, HasProba, HasPosterior, Samples, S
     `pseudo_inverse` uses S_c⁺ and the product of the non-zero eigenvalues. With `loss[z][y]`, the cost of deciding z
     when y is true, the decision is argmin_z Σ_y loss[z][y] P(y | x) and the scores are negative expected losses.
 
+    The model is a function of the sums of its classes: `update`, `forget` and chunks give what one fit to the rows
+    gives, up to 16 - log₁₀(condition) digits, less those of the share of the scatter that is left after `forget`.
+
     References
     ----------
     Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, 2nd ed., section 4.3.
@@ -48,6 +53,7 @@ class QuadraticDiscriminantAnalysis(Weighted, HasProba, HasPosterior, Samples, S
     tags = ("parametric", "generative")
     largest = SQUARES
 
+    sums_: Annotated[ByClass, "moments of the rows seen of each class"]
     means_: Annotated[Matrix, "(K, d) class means"]
     covariances_: Annotated[np.ndarray, "(K, d, d) class covariances as used, regularization included"]
     priors_: Annotated[Vector, "(K,) class probabilities"]
@@ -88,16 +94,18 @@ class QuadraticDiscriminantAnalysis(Weighted, HasProba, HasPosterior, Samples, S
         self.regularization = regularization
         self.eps = eps
 
-    def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
-        K, d = len(self.classes_), X.shape[1]
-        self.class_weight_ = np.asarray(np.bincount(y, weights=s, minlength=K), dtype=np.float64)
+    def _sums(self, X: Matrix, y: Codes, s: Vector) -> ByClass:
+        return ByClass.of(X, y, s, len(self.classes_))
+
+    def _solve(self, sums: ByClass) -> None:
+        groups, K, d = sums.parts, len(sums.parts), len(sums.parts[0].mean)
+        self.sums_, self.class_weight_ = sums, np.array([g.total for g in groups])
         check_loss(self.loss, K)
         self.priors_ = class_priors(self.priors, self.class_weight_)
         if self.means is None and self.covariances is None:
-            groups = by_class(X, y, s, K)
             self.means_ = np.stack([g.mean for g in groups])
             S = [self._divide(g, c) for c, g in enumerate(groups)]
-            rows = np.bincount(y, minlength=K)
+            rows = np.array([g.rows for g in groups])
         else:
             self.means_, S = known(self.means, self.covariances, K, d)
             rows = np.full(K, d + 1)
@@ -201,54 +209,8 @@ class QuadraticDiscriminantAnalysis(Weighted, HasProba, HasPosterior, Samples, S
             rows[mine] = self.means_[c] + rows[mine] @ root(self.covariances_[c]).T
         return rows, self.classes_[codes]
 
-    def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
-        K, (n, d) = len(self.classes_), X.shape
-        joint = self._joint(X)
-        logs = log_softmax(joint)[np.arange(len(X)), y]
-        decided = self._decide(X)
-        likelihood, total = float(s @ joint[np.arange(len(X)), y]), float(s.sum())
-        free = K - 1 + K * d + K * d * (d + 1) // 2
-        summary: dict[str, float | int | None] = {
-            "rows": n, "columns": d, "classes": K, "parameters": free,
-            "discriminant_parameters": (K - 1) * (d * (d + 3) // 2 + 1), "log_likelihood": likelihood,
-            "aic": 2 * free - 2 * likelihood, "bic": free * float(np.log(total)) - 2 * likelihood,
-            "error_rate": float(s @ (decided != y)) / total, "log_loss": -float(s @ logs) / total,
-        }  # fmt: skip
-        if self.loss is not None:
-            summary["mean_loss"] = float(s @ np.asarray(self.loss)[decided, y]) / total
-        confusion = np.zeros((K, K))
-        np.add.at(confusion, (y, decided), s)
-        names = self.classes_.tolist()
-        columns = ("class", "weight", "prior", "rank", "condition", "log_determinant", "added_to_diagonal")
-        rows = list(map(list, zip(names, self.class_weight_, self.priors_, self.rank_, self.condition_,
-                                  -2 * self.log_scale_, self.added_, strict=True)))  # fmt: skip
-        truth = [[c, *r] for c, r in zip(names, confusion.tolist(), strict=True)]
-        return Diagnostics(
-            summary=summary,
-            certificates=self._certificates(X, y, s),
-            tables={"classes": Table(columns, rows), "confusion": Table(("true_class", *map(str, names)), truth)},
-            matrices={"means": self.means_, "covariances": self.covariances_},
-        )
-
-    def _certificates(self, X: Matrix, y: Codes, s: Vector) -> list[Certificate]:
-        """The factors invert the covariances; whitened, each class of the fitted rows has mean 0 and covariance I."""
-        K, d = len(self.priors_), X.shape[1]
-        held = [W.T @ S @ W for W, S in zip(self.whiten_, self.covariances_, strict=True)]
-        support = [np.diag((np.abs(W).max(axis=0) > 0).astype(float)) for W in self.whiten_]
-        factor = max(float(np.abs(H - P).max()) for H, P in zip(held, support, strict=True))
-        out = [Certificate("factor_residual", factor, 1e-6, "WᵀSW = I: the quadratic forms use the stated covariances")]
-        if self.means is not None:
-            return out
-        shift, spread = 0.0, 0.0
-        for c, g in enumerate(by_class(X, y, s, K)):
-            W, A = self.whiten_[c], g.scatter / (max(g.total - self.ddof, 0.0) or g.total) + self.added_[c] * np.eye(d)
-            shift = max(shift, float(np.abs(W.T @ (g.mean - self.means_[c])).max()))
-            spread = max(spread, float(np.abs(W.T @ A @ W - support[c]).max()))
-        return [
-            *out,
-            Certificate("largest_whitened_mean", shift, 1e-6, "the likelihood has no slope in any class mean"),
-            Certificate("largest_whitened_covariance_error", spread, 1e-6, "nor in any class covariance"),
-        ]
+    def _audit(self, census: Census) -> Passes:
+        return (yield from class_report.audit(self))
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """One symmetric rank-k update per class and K factorizations."""
