@@ -17,16 +17,22 @@ MAX_ISSUES = 20
 Arguments = tuple[Any, ...]
 
 
-def batch(inference: Inference, model: Any, body: Json) -> Arguments:
-    """X, y and, where the model was fitted with weights, s: what `update` and `forget` take; Invalid, InvalidData."""
-    given = [k for k in ("rows", "dataset") if body.get(k) is not None]
+def chosen(body: Json) -> Json:
+    """The one of rows and dataset that was given; Invalid when it is not one."""
+    given = {k: body[k] for k in ("rows", "dataset") if body.get(k) is not None}
     if len(given) != 1:
         raise Invalid("give exactly one of rows and dataset",
-                      issues=(Issue("/rows", "one_of", f"got {given or 'none of them'}"),))  # fmt: skip
+                      issues=(Issue("/rows", "one_of", f"got {list(given) or 'none of them'}"),))  # fmt: skip
+    return given
+
+
+def batch(inference: Inference, model: Any, body: Json) -> Arguments:
+    """X, y and, where the model was fitted with weights, s: what `update` and `forget` take; Invalid, InvalidData."""
     asked = model.record["record"]
-    X, _ = inference.matrix(model, {given[0]: body[given[0]]})
-    found = _of_dataset if given == ["dataset"] else _of_rows
-    y, s = found(inference, model, body, asked.get("target"), asked.get("weights"))
+    given = chosen(body)
+    X, _ = inference.matrix(model, given)
+    found = _of_dataset if "dataset" in given else _of_rows
+    y, s = found(inference, model, given, asked.get("target"), asked.get("weights"))
     return (X, y) if s is None else (X, y, s)
 
 

@@ -14,7 +14,7 @@ from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table import TabularModel
 from service.errors import Unsupported
 from service.ports import Job, Json, Ledger, Limits, NewJob, Report
-from service.usecases.batches import batch
+from service.usecases.batches import batch, chosen
 from service.usecases.inference import Inference
 from service.usecases.submission import once
 
@@ -35,7 +35,7 @@ class Updates:
     def submit(self, kind: str, key: str, model_id: str, body: Json, tenant: str = "") -> Job:
         """Queue the `update` or `forget` of a model with rows or the rows of a dataset, as `model_id`."""
         model = self._able(kind, key)
-        given = {k: body[k] for k in ("rows", "dataset") if body.get(k) is not None}
+        given = chosen(body)
         if "dataset" in given:
             given["dataset"] = self.datasets.get(given["dataset"])["id"]
         batch(self.inference, model, given)
