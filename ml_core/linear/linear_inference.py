@@ -36,11 +36,10 @@ def mean_variance(m: LinearRegression, X: Matrix) -> Vector:
     return np.asarray(h)
 
 
-def condition_bound(X: Matrix, m: LinearRegression) -> float:
-    """‖X~‖‖X~⁺‖ in the Frobenius norm: between the condition number and p times it; O(n d)."""
+def condition_bound(m: LinearRegression) -> float:
+    """‖X~‖‖X~⁺‖ in the Frobenius norm: between the condition number and p times it; O(d²)."""
     with np.errstate(over="ignore"):
-        size = np.sqrt(np.einsum("ij,ij->", X, X) + len(X) * m.fit_intercept)
-        return float(size * np.sqrt(np.nansum(np.square(m.deviations_))))
+        return float(m.sums_.size() * np.sqrt(np.nansum(np.square(m.deviations_))))
 
 
 @dataclass(frozen=True)
@@ -105,23 +104,28 @@ def _augmented(m: LinearRegression, X: Matrix) -> Matrix:
 
 
 def _output(m: LinearRegression, y: Vector, s: Vector, e: Residuals, k: int) -> dict[str, float | None]:
-    """Fit statistics of one output. The variance is no parameter in AIC and BIC; R² is about 0 without intercept."""
-    rss, n = float(s @ e.raw[:, k] ** 2), m.n_
+    """Fit statistics of one output."""
     tss = float(s @ (y - (s @ y / s.sum() if m.fit_intercept else 0.0)) ** 2)
-    r2 = 1 - rss / tss if tss > 0 else None
-    mle = rss / n
     logs = float(np.log(s).sum()) if m.weight_kind == "precision" else 0.0
-    like = 0.5 * (logs - n * (np.log(2 * np.pi * mle) + 1)) if mle > 0 else None
     free = np.where(1 - e.h > 1e-10, 1 - e.h, np.nan)
     weight = s if m.weight_kind == "precision" else e.times
+    return statistics(m, float(s @ e.raw[:, k] ** 2), tss, logs) | {
+        "leave_one_out_mse": float(np.sum(weight * (e.raw[:, k] / free) ** 2) / weight.sum()),
+        "largest_studentized_residual": _top(e.studentized[:, k]), "largest_cook_distance": _top(e.cook[:, k]),
+    }  # fmt: skip
+
+
+def statistics(m: LinearRegression, rss: float, tss: float, logs: float) -> dict[str, float | None]:
+    """Those that sums tell. The variance is no parameter in AIC and BIC; R² is about 0 without intercept."""
+    n = m.n_
+    r2, mle = (1 - rss / tss if tss > 0 else None), rss / n
+    like = 0.5 * (logs - n * (np.log(2 * np.pi * mle) + 1)) if mle > 0 else None
     return {
         "rss": rss, "tss": tss, "r2": r2,
         "adjusted_r2": None if r2 is None or m.df_ <= 0 else 1 - (1 - r2) * (n - m.fit_intercept) / m.df_,
         "sigma2_unbiased": rss / m.df_ if m.df_ > 0 else None, "sigma2_mle": mle, "log_likelihood": like,
         "aic": None if like is None else 2 * m.rank_ - 2 * like,
         "bic": None if like is None else m.rank_ * float(np.log(n)) - 2 * like,
-        "leave_one_out_mse": float(np.sum(weight * (e.raw[:, k] / free) ** 2) / weight.sum()),
-        "largest_studentized_residual": _top(e.studentized[:, k]), "largest_cook_distance": _top(e.cook[:, k]),
     }  # fmt: skip
 
 
@@ -130,11 +134,17 @@ def _top(v: Vector) -> float | None:
 
 
 def _coefficients(m: LinearRegression, X: Matrix, s: Vector) -> Table:
-    """Estimate, standard error, t, two-sided p, interval, VIF; null with the reason where a figure has no meaning."""
     Z = X / m.scale_
-    spread = s @ (Z - (s @ Z / s.sum() if m.fit_intercept else 0.0)) ** 2
-    vif = [None, *(spread * (m.deviations_[1:] * m.scale_) ** 2).tolist()]
-    terms: list[Any] = ["intercept", *range(X.shape[1])][0 if m.fit_intercept else 1 :]
+    return coefficients(m, s @ (Z - (s @ Z / s.sum() if m.fit_intercept else 0.0)) ** 2 * m.scale_**2)
+
+
+def coefficients(m: LinearRegression, spread: Vector) -> Table:
+    """Estimate, standard error, t, two-sided p, interval, VIF; null with the reason where a figure has no meaning.
+
+    `spread` (d,) holds the sums of squares of the columns, about their mean with an intercept.
+    """
+    vif = [None, *((np.sqrt(spread) * m.deviations_[1:]) ** 2).tolist()]
+    terms: list[Any] = ["intercept", *range(len(spread))][0 if m.fit_intercept else 1 :]
     rows = []
     for k in range(m.weights_.shape[1]):
         w = [np.ravel(m.intercept_)[k], *m.weights_[:, k]]

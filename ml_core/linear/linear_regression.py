@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,24 +13,29 @@ from ml_core.base import Cost, Regressor
 from ml_core.capabilities import HasPosterior, MultiOutput, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.distributions.student import StudentT
-from ml_core.linear import linear_inference
+from ml_core.linear import linear_audit, linear_inference
 from ml_core.linear.decimals import decimal_tails
 from ml_core.linear.exact_powers import find_powers
+from ml_core.linear.linear_sums import LinearSums, SlopePart, corrected, sums_of_normal
 from ml_core.naming import listed
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Solution
 from ml_core.solvers.gradient_descent import Quadratic, gradient_descent, newton, sgd
-from ml_core.solvers.linear_model import LinearFit, solve_orthogonal
+from ml_core.solvers.linear_model import LinearFit, solve_design, solve_orthogonal
 from ml_core.solvers.normal_equations import solve_normal
+from ml_core.sums import Additive, Census, Passes
 
 PRECISE_ENTRIES = 4096
+CORRECTIONS = 3
+ENOUGH = 1e-10
+"""Relative correction after which the next one is below rounding."""
 ILL_CONDITIONED = 1e8
 ITERATIVE = ("gradient_descent", "sgd", "newton")
 
 
 @algorithm("linear_regression")
-class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
+class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor):
     """Least squares: the coefficients with the smallest sum of squared residuals.
 
     min over w, b of  Σᵢ sᵢ (yᵢ - xᵢᵀw - b)²; O(n d²). With X~ = [1, X]: w~ = X~⁺y, unique when X~ has full column rank,
@@ -48,6 +54,11 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
 
     Weights are of two kinds: `frequency`, where weight 3 means the row was seen three times and n = Σ s, and
     `precision`, where Var(yᵢ) = σ²/sᵢ and n counts rows. The coefficients agree, the standard errors differ.
+
+    Chunks, `update` and `forget` work on a triangular root of the centred scatter, whatever the solver, and keep
+    16 - log₁₀(cond) digits; from chunks one more pass with double-double residuals gives the last ones (decimals and
+    powers are taken as sent). `forget` loses the digits of the share that is left, and refuses when that determines
+    nothing.
 
     References
     ----------
@@ -68,6 +79,7 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
     rows_: Annotated[Matrix, "(1 + d, r) orthonormal basis of estimable directions, scaled; empty at full rank"]
     scale_: Annotated[Vector, "(d,) column scales of rows_"]
     deviations_: Annotated[Vector, "(1 + d,) standard errors of intercept and slopes over σ, NaN where not estimable"]
+    sums_: Annotated[LinearSums, "a triangular root of the scatter of [X, Y]"]
     rank_: Annotated[int, "rank of [1, X]"]
     n_: Annotated[float, "observations: rows, or the sum of frequency weights"]
     df_: Annotated[float, "residual degrees of freedom, n - rank"]
@@ -127,23 +139,63 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
     def _fit(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:
         Y = y if y.ndim == 2 else y[:, None]
         self.powers_ = []
-        fit = self._solve(X, Y, s)
+        fit = self._direct(X, Y, s)
+        if fit.solver == "normal_equations":
+            self.sums_ = sums_of_normal(fit, X, y, s, self.fit_intercept)
+        else:
+            self.sums_ = self._sums(X, y, s)
+        self._keep(fit)
+        if self.solver in ITERATIVE:
+            self._iterate(X, Y, s)
+        self.n_iter_ = max(a.n_iter for a in self.solutions_)
+        self._remark()
+
+    def _sums(self, X: Matrix, y: Vector | Matrix, s: Vector) -> LinearSums:
+        return LinearSums.of(X, y, s, self.fit_intercept)
+
+    def _solve(self, sums: LinearSums) -> None:
+        self.sums_, self.powers_ = sums, []
+        method: Literal["svd", "qr"] = "svd" if self.solver == "svd" else "qr"
+        fit = solve_design(sums.design(), method=method, rcond=self.rcond, min_norm=self.min_norm)
+        self._keep(replace(fit, solver="sums"))
+        self.n_iter_ = fit.n_iter
+        self._remark()
+
+    def _passes(self, census: Census) -> Passes:
+        self._solve((yield self._sums))
+        for _ in range(CORRECTIONS if self.rank_ == census.width + self.fit_intercept else 0):
+            size = corrected(self, (yield SlopePart(self)))
+            self._present()
+            self.n_iter_ += 1
+            if size <= ENOUGH:
+                break
+
+    def _audit(self, census: Census) -> Passes:
+        return (yield from linear_audit.audit(self))
+
+    def _keep(self, fit: LinearFit) -> None:
         self.weights_, self.center_, self.offset_ = fit.coef, fit.center, fit.offset
         self.root_, self.rows_, self.scale_, self.deviations_ = fit.root, fit.rows, fit.scale, fit.deviations
         self.rank_, self.rss_, self.aliased_, self.solver_ = fit.rank, fit.rss, fit.aliased, fit.solver
-        self.coef_ = fit.coef[:, 0].copy() if y.ndim == 1 else np.ascontiguousarray(fit.coef.T)
-        self.intercept_ = float(fit.intercept[0]) if y.ndim == 1 else fit.intercept
-        self.n_ = float(s.sum()) if self.weight_kind == "frequency" else float(len(X))
+        self.coef_ = fit.coef[:, 0].copy() if self.sums_.single else np.ascontiguousarray(fit.coef.T)
+        self.intercept_ = float(fit.intercept[0]) if self.sums_.single else fit.intercept
+        seen = self.sums_.triangle
+        self.n_ = seen.total if self.weight_kind == "frequency" else float(seen.rows)
         self.df_ = self.n_ - self.rank_
-        self.sigma2_ = fit.rss / self.df_ if self.df_ > 0 else np.full(len(fit.rss), np.nan)
-        if self.solver in ITERATIVE:
-            self._iterate(X, Y, s)
-        else:
-            self.solutions_ = [Solution(fit.coef[:, 0], fit.n_iter, fit.converged, "direct", fit.trace)]
-        self.n_iter_ = max(a.n_iter for a in self.solutions_)
-        self._remark(X, fit)
+        self.sigma2_ = self._variance()
+        self.solutions_ = [Solution(fit.coef[:, 0], fit.n_iter, fit.converged, "direct", fit.trace)]
 
-    def _solve(self, X: Matrix, Y: Matrix, s: Vector) -> LinearFit:
+    def _present(self) -> None:
+        """The user's coefficients after a change of `weights_`, `offset_` and `rss_`."""
+        b = self.offset_ - self.center_ @ self.weights_ if self.fit_intercept else np.zeros(len(self.offset_))
+        self.coef_ = self.weights_[:, 0].copy() if self.sums_.single else np.ascontiguousarray(self.weights_.T)
+        self.intercept_ = float(b[0]) if self.sums_.single else b
+        self.sigma2_ = self._variance()
+
+    def _variance(self) -> Vector:
+        return self.rss_ / self.df_ if self.df_ > 0 else np.full(len(self.rss_), np.nan)
+
+    def _direct(self, X: Matrix, Y: Matrix, s: Vector) -> LinearFit:
         """The fit by a direct method; for iterative solvers it gives the geometry that inference needs."""
         n, p = X.shape[0], X.shape[1] + self.fit_intercept
         large = self.solver == "auto" and n * p > PRECISE_ENTRIES and n > p and self.rcond is None
@@ -173,11 +225,8 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
         b = W[0].copy() if self.fit_intercept else np.zeros(Y.shape[1])
         self.weights_ = np.ascontiguousarray(W[int(self.fit_intercept) :])
         self.offset_ = b + self.center_ @ self.weights_
-        single = np.ndim(self.intercept_) == 0
-        self.coef_ = self.weights_[:, 0].copy() if single else np.ascontiguousarray(self.weights_.T)
-        self.intercept_ = float(b[0]) if single else b
         self.rss_ = s @ (Y - M @ W) ** 2
-        self.sigma2_ = self.rss_ / self.df_ if self.df_ > 0 else np.full(len(self.rss_), np.nan)
+        self._present()
         self.solver_ = self.solver
 
     def _minimise(self, problem: Quadratic) -> Solution:
@@ -187,15 +236,15 @@ class LinearRegression(Weighted, MultiOutput, HasPosterior, Regressor):
             return gradient_descent(problem, step=self.step, max_iter=self.max_iter, tol=self.tol)
         return sgd(problem, step=self.step, max_iter=self.max_iter, tol=self.tol, seed=self.random_state)
 
-    def _remark(self, X: Matrix, fit: LinearFit) -> None:
+    def _remark(self) -> None:
         # fmt: off
-        p = X.shape[1] + self.fit_intercept
-        if fit.rank < p:
-            names = listed(fit.aliased)
-            self._note("rank_deficient", f"rank {fit.rank} of {p} columns (with the intercept's); columns {names} are "
-                       f"combinations of others ({len(fit.aliased)} in all); the solution of least norm was taken",
+        p = len(self.center_) + self.fit_intercept
+        if self.rank_ < p:
+            names, many = listed(self.aliased_), len(self.aliased_)
+            self._note("rank_deficient", f"rank {self.rank_} of {p} columns (with the intercept's); columns {names} "
+                       f"are combinations of others ({many} in all); the solution of least norm was taken",
                        "drop redundant columns, or add a penalty; predictions in estimable directions are unaffected")
-        elif (bound := linear_inference.condition_bound(X, self)) > ILL_CONDITIONED:
+        elif (bound := linear_inference.condition_bound(self)) > ILL_CONDITIONED:
             self._note("ill_conditioned", f"the condition number of [1, X] is near {bound:.1e}",
                        "centre and scale the columns, or use an orthogonal basis, to interpret the coefficients")
         if self.df_ <= 0:

@@ -23,7 +23,8 @@ class LinearFit:
 
     `root` (1 + d, r): Var f(x)/σ² = ‖(1, x - center) root‖²; its first row is 0 without intercept. `deviations`
     (1 + d,) are the standard errors of intercept and coefficients over σ, NaN where not estimable. `rows` (1 + d, r) is
-    an orthonormal basis of the estimable directions of (1, (x - center)/scale), empty when all are.
+    an orthonormal basis of the estimable directions of (1, (x - center)/scale), empty when all are. `cross` (q, q) are
+    the sums of products of the residuals of a fit by normal equations.
     """
 
     coef: Matrix
@@ -36,6 +37,7 @@ class LinearFit:
     rank: int
     rss: Vector
     solver: str
+    cross: Matrix = field(default_factory=lambda: np.empty((0, 0)))
     rows: Matrix = field(default_factory=lambda: np.empty((0, 0)))
     aliased: list[int] = field(default_factory=list)
     n_iter: int = 1
@@ -50,13 +52,20 @@ def solve_orthogonal(
 ) -> LinearFit:  # fmt: skip
     """Refined least squares; of many solutions that of least ‖(b, w)‖ ("augmented") or of least ‖w‖ ("centered")."""
     D = design(X, Y, s, intercept=intercept, powers=powers, tails=tails)
+    return solve_design(D, method=method, rcond=rcond, min_norm=min_norm)
+
+
+def solve_design(
+    D: Design, *, method: Literal["qr", "svd"] = "qr", rcond: float | None = None, min_norm: MinNorm = "augmented"
+) -> LinearFit:
+    """The fit of a scaled and shifted system; `solve_orthogonal` says which of many."""
     F = factorise(D, method=method, rcond=rcond)
-    p = len(D.hi)
-    x = refine(D, F, (D.target, D.target_lo), np.zeros((p, Y.shape[1])))
+    intercept, p = D.intercept, len(D.hi)
+    x = refine(D, F, (D.target, D.target_lo), np.zeros((p, len(D.target))))
     first = int(intercept)
     w = (x.hi[first:] + x.lo[first:]) * (D.target_scale / D.scale[:, None])
     offset = D.target_shift + (x.hi[0] * D.target_scale if intercept else 0.0)
-    b = _intercept(D, x.hi, x.lo) if intercept else np.zeros(Y.shape[1])
+    b = _intercept(D, x.hi, x.lo) if intercept else np.zeros(len(D.target))
     rows = np.empty((0, 0))
     if F.K.shape[1] < p:
         w, b = _least_norm(D, F, w, b, offset, min_norm)
@@ -65,7 +74,7 @@ def solve_orthogonal(
     root = _padded(F.K / np.concatenate([np.ones(first), D.scale])[:, None], intercept)
     return LinearFit(
         coef=np.ascontiguousarray(w), intercept=b, center=D.shift, offset=offset, scale=D.scale, root=root,
-        deviations=deviations, rank=F.K.shape[1], rss=(x.r**2 @ s) * D.target_scale**2, solver=method,
+        deviations=deviations, rank=F.K.shape[1], rss=(x.r**2 @ D.s) * D.target_scale**2, solver=method,
         rows=_padded(rows, intercept) if len(rows) else rows,
         aliased=_aliased(F, deviations, first), n_iter=x.n_iter, converged=x.converged, trace=x.trace,
     )  # fmt: skip

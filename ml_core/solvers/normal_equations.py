@@ -36,9 +36,10 @@ def solve_normal(X: Matrix, Y: Matrix, s: Vector | None, *, intercept: bool) -> 
         return None
     x = root @ (root.T @ g)
     full = x if intercept else np.vstack([np.zeros((1, x.shape[1])), x])
-    h, rss = _residuals(X, Y, s, center, target, full)
+    h, cross = _residuals(X, Y, s, center, target, full)
     dx = root @ (root.T @ h[first:])
-    x, rss = x + dx, np.maximum(rss - (dx * h[first:]).sum(axis=0), 0.0)
+    x, cross = x + dx, cross - dx.T @ h[first:]
+    rss = np.maximum(np.diag(cross), 0.0)
     if not intercept:
         x, root = np.vstack([np.zeros((1, x.shape[1])), x]), np.vstack([np.zeros((1, d)), root])
     w, offset = np.ascontiguousarray(x[1:]), target + x[0]
@@ -46,7 +47,7 @@ def solve_normal(X: Matrix, Y: Matrix, s: Vector | None, *, intercept: bool) -> 
     return LinearFit(
         coef=w, intercept=offset - center @ w, center=center, offset=offset, scale=1.0 / np.sqrt(np.diag(G)[1 : d + 1]),
         root=np.ascontiguousarray(root), deviations=_deviations(root, center, intercept), rank=d + intercept, rss=rss,
-        solver="normal_equations", n_iter=2, trace=[1.0, size],
+        cross=cross, solver="normal_equations", n_iter=2, trace=[1.0, size],
     )  # fmt: skip
 
 
@@ -100,10 +101,10 @@ def _inverse_root(A: Matrix) -> Matrix | None:
 
 def _residuals(
     X: Matrix, Y: Matrix, s: Vector | None, center: Vector, target: Vector, x: Matrix
-) -> tuple[Matrix, Vector]:
-    """[1, X - center]ᵀ diag(s) r and Σ s r² for r = Y - target - [1, X - center] x."""
+) -> tuple[Matrix, Matrix]:
+    """[1, X - center]ᵀ diag(s) r and rᵀ diag(s) r (q, q) for r = Y - target - [1, X - center] x."""
     d, q = X.shape[1], Y.shape[1]
-    h, rss = np.zeros((1 + d, q)), np.zeros(q)
+    h, cross = np.zeros((1 + d, q)), np.zeros((q, q))
     blocks = list(_blocks(len(X), d))
     buffer = np.empty((blocks[0].stop, d))
     for rows in blocks:
@@ -112,8 +113,8 @@ def _residuals(
         sr = r if s is None else r * s[rows, None]
         h[0] += sr.sum(axis=0)
         h[1:] += B.T @ sr
-        rss += (r * sr).sum(axis=0)
-    return h, rss
+        cross += r.T @ sr
+    return h, cross
 
 
 def _deviations(root: Matrix, center: Vector, intercept: bool) -> Vector:

@@ -17,7 +17,8 @@ class Row:
 
     `oracle` is an unfitted peer with `fit`; `same` names attributes (`coef_`) or query methods (`predict`) that must
     agree within `tol` (relative to the largest entry). An algorithm without a peer says why in `no_oracle`, and its own
-    test file holds the closed forms. `expected` lists scikit-learn checks that cannot hold, each with its reason.
+    test file holds the closed forms. `expected` lists scikit-learn checks that cannot hold, each with its reason. A
+    model that learns from sums says in `chunk_digits` how many digits of its answers chunks, update and forget keep.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Row:
     no_oracle: str = ""
     sklearn_params: dict[str, Any] = field(default_factory=dict)
     expected: dict[str, str] = field(default_factory=dict)
+    chunk_digits: float = 0
 
 
 def all_rows() -> list[Row]:

@@ -9,5 +9,6 @@ ROWS = [
         data.flips,
         no_oracle="scikit-learn has no beta-Bernoulli model; closed forms in test_beta_bernoulli.py",
         sklearn_params={"binarize": 0.0},
+        chunk_digits=15,
     ),
 ]

@@ -17,6 +17,7 @@ ROWS = [
         same=("predict_proba", "predict_log_proba", "decision_function", "means_"),
         tol=1e-9,
         sklearn_params={"regularization": "epsilon"},
+        chunk_digits=12,
     ),
     Row(
         "gaussian_mixture",

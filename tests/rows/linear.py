@@ -9,7 +9,8 @@ PLAIN = LinearRegression(tol=1e-14)
 PEER = BayesianRidge(alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-12, max_iter=1000, fit_intercept=False)
 
 ROWS = [
-    Row("linear_regression", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12),
-    Row("bayesian_linear_regression", BAYES, data.regression, PEER, ("coef_", "predict"), 1e-7,
+    Row("linear_regression", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12,
+        chunk_digits=13),
+    Row("bayesian_linear_regression", BAYES, data.regression, PEER, ("coef_", "predict"), 1e-7, chunk_digits=9,
         sklearn_params={"hyperparameters": "given"}),  # its wide noiseless data drive the evidence's noise to the floor
 ]  # fmt: skip

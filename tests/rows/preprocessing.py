@@ -12,5 +12,6 @@ ROWS = [
         oracle=StandardScaler(),
         same=("mean_", "scale_", "transform"),
         tol=1e-13,
+        chunk_digits=13,
     ),
 ]
