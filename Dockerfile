@@ -6,7 +6,7 @@ ENV PATH=/venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY constraints.txt pyproject.toml README.md ./
 COPY ml_core ml_core
 COPY service service
-RUN pip install --no-cache-dir -c constraints.txt .
+RUN pip install --no-cache-dir -c constraints.txt '.[cluster]'
 
 FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 postfit && install -d -o postfit /data /cache

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from service.api.app import create_app
+from service.api.server import drain_seconds
 from service.container import Services
 from service.settings import PREFIX, Settings
 from tests.faults.bench import eventually
@@ -89,8 +90,7 @@ def test_what_is_copied_exists_is_not_ignored_and_is_all_that_is_built() -> None
 
 def test_settings_are_known_and_the_health_check_asks_a_route_that_exists(services: Services) -> None:
     values = variables()
-    names = {name.removeprefix(PREFIX).lower() for name in values if name.startswith(PREFIX)}
-    assert names <= set(Settings.model_fields)
+    Settings.from_env({name: value for name, value in values.items() if name.startswith(PREFIX)})
     path = re.search(r"/v1/[a-z/]+", health()[-1])
     assert path is not None
     assert path.group() in create_app(services).openapi()["paths"]
@@ -107,19 +107,15 @@ def test_compose_runs_it_locked_down_with_every_written_folder_mounted() -> None
     mounts = [volume.split(":")[1] for volume in COMPOSE["volumes"]] + COMPOSE["tmpfs"]
     assert sorted(mounts) == sorted([values["POSTFIT_DATA"], values["NUMBA_CACHE_DIR"], "/tmp"])
     named = {volume.split(":")[0] for volume in COMPOSE["volumes"]}
-    assert named == set(yaml.safe_load((ROOT / "docker-compose.yml").read_text())["volumes"])
+    assert named <= set(yaml.safe_load((ROOT / "docker-compose.yml").read_text())["volumes"])
     for port in COMPOSE["ports"]:
         assert port.startswith("127.0.0.1:"), "reachable from this machine only unless somebody decides otherwise"
         assert port.endswith(f":{values['POSTFIT_PORT']}")
 
 
 def test_compose_waits_longer_than_a_stop_takes() -> None:
-    source = (ROOT / "service/api/server.py").read_text() + (ROOT / "service/runner/embedded.py").read_text()
-    requests, runner = (
-        float(re.search(pattern, source).group(1))  # type: ignore[union-attr]
-        for pattern in (r"timeout_graceful_shutdown=(\d+)", r"STOP_SECONDS = ([\d.]+)")
-    )
-    assert float(COMPOSE["stop_grace_period"].removesuffix("s")) > requests + runner
+    settings = Settings.from_env({**variables(), **COMPOSE["environment"]})
+    assert float(COMPOSE["stop_grace_period"].removesuffix("s")) > drain_seconds(settings) + settings.grace_seconds + 5
 
 
 @dataclass(frozen=True)
