@@ -17,12 +17,14 @@ from service.adapters.objects import LocalObjects
 from service.adapters.runners import SqlRunners
 from service.ports import Ledger, Objects, Runners
 from service.settings import Settings
+from service.adapters.upkeep import Upkeep
 from service.usecases.aliases import Aliases
 from service.usecases.chunked import Host
 from service.usecases.datasets import DatasetService
 from service.usecases.freshness import Freshness
 from service.usecases.inference import Inference
 from service.usecases.training import Training
+from service.usecases.housekeeping import Housekeeping
 from service.usecases.updates import Updates
 
 
@@ -48,6 +50,20 @@ class Services:
     inference: Inference
 
 
+    housekeeping: Housekeeping
+
+
+def open_objects(settings: Settings) -> Objects:
+    """The store of tables, models and what spread fits share."""
+    return LocalObjects(settings.data / "objects")
+
+
+def build_worker(settings: Settings) -> Objects:
+    """What a worker of an engine needs: the store, and tables by content hash. It never speaks to the database."""
+    absent: Any = None
+    objects = open_objects(settings)
+    Host.tables = DatasetService(settings, absent, objects, absent).table_of
+    return objects
 def build(settings: Settings) -> Services:
     """Open the stores under the data folder (making them when absent) and connect the use cases to them."""
     settings.data.mkdir(parents=True, exist_ok=True)
@@ -68,3 +84,4 @@ def build(settings: Settings) -> Services:
         Training(settings, datasets, models, ledger, artifacts),
         Updates(datasets, models, ledger, artifacts, inference), inference,
     )  # fmt: skip
+        Housekeeping(settings, objects, Upkeep(db, ledger, settings)),

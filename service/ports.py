@@ -229,6 +229,25 @@ class Datasets(Protocol):
         """The record with `revision`; NotFound."""
 
     def replace(self, dataset_id: str, record: Json, revision: int | None) -> Json:
+class Upkeep(Protocol):
+    """What of the stores is still needed; the database's side of housekeeping."""
+
+    def unnamed(self, keys: Sequence[str]) -> list[str]:
+        """Those of the object keys that no dataset, model or unfinished job names."""
+
+    def remove(self, key: str, remove: Callable[[str], None]) -> bool:
+        """Remove the object while nobody can come to name it; False when somebody does."""
+
+    def forget_jobs(self) -> int:
+        """Delete jobs that ended long ago and whose resource is gone; returns how many."""
+
+    def forget_answers(self) -> int:
+        """Delete old answers to idempotency keys."""
+
+    def forget_runners(self) -> int:
+        """Delete the rows of runners that fell silent long ago."""
+
+
         """Change it; Stale when the revision differs (None: any)."""
 
     def remove(self, dataset_id: str, revision: int | None = None) -> None:
