@@ -13,12 +13,15 @@ from typing import Any
 
 import httpx
 
+from service.container import build
+from service.loopback import beyond_loopback
 from service.settings import Settings
 
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 TREES = 300
 WIDTH = 40
+REACHED = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}  # noqa: S104 - where a server on all addresses answers
 FIT = {
     "estimator": {"algorithm": "random_forest_classifier", "params": {"n_estimators": TREES}},
     "dataset": "penguins", "target": "species", "encoding": {"missing": "drop_rows"},
@@ -37,7 +40,7 @@ BIRDS = [
 
 def quickstart(settings: Settings, *, stop: bool) -> int:
     """Run the tour; returns the exit code. The service stays up until Ctrl-C unless `stop`."""
-    base = f"http://{settings.host}:{settings.port}"
+    base = f"http://{REACHED.get(settings.host, settings.host)}:{settings.port}"
     if not _free(settings.host, settings.port):
         print(
             f"Port {settings.port} of {settings.host} is in use, perhaps by a service that already runs.\n"
@@ -50,10 +53,11 @@ def quickstart(settings: Settings, *, stop: bool) -> int:
                "--port", str(settings.port)]  # fmt: skip
     settings.data.mkdir(parents=True, exist_ok=True)
     log = settings.data / "service.log"
+    key, secret = _key(settings)
     with log.open("ab") as sink:
         server = subprocess.Popen(command, stdout=sink, stderr=sink)
     try:
-        return _tour(base, server, str(log), stop)
+        return _tour(base, server, str(log), stop, secret)
     except KeyboardInterrupt:
         print("\nStopping the service …", flush=True)
         return 0
@@ -62,6 +66,18 @@ def quickstart(settings: Settings, *, stop: bool) -> int:
         return 1
     finally:
         _end(server)
+        if key and stop:
+            build(settings).keys.revoke(key)
+
+
+def _key(settings: Settings) -> tuple[str, str]:
+    """An API key for the tour where the service asks for one: its id and secret, else empty."""
+    if not settings.require_keys and not beyond_loopback(settings.host):
+        return "", ""
+    key, secret = build(settings).keys.create("quickstart")
+    print(f"Key      {secret} (made for this tour, for the header Authorization: Bearer …; revoke it with\n"
+          f"         python -m service --data {settings.data} keys revoke {key})", flush=True)  # fmt: skip
+    return key, secret
 
 
 def _free(host: str, port: int) -> bool:
@@ -101,10 +117,11 @@ def _start(base: str, server: subprocess.Popen[bytes], log: str) -> bool:
     return False
 
 
-def _tour(base: str, server: subprocess.Popen[bytes], log: str, stop: bool) -> int:
+def _tour(base: str, server: subprocess.Popen[bytes], log: str, stop: bool, secret: str) -> int:
     if not _start(base, server, log):
         return 1
-    with httpx.Client(base_url=base, timeout=120.0) as client:
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    with httpx.Client(base_url=base, timeout=120.0, headers=headers) as client:
         data = _ok(client.post("/v1/samples/penguins"))
         print(f"Table    {data['name']}: {data['rows']} rows, {len(data['columns'])} columns ({data['id']})")
         model = _ok(client.post("/v1/models", json=FIT, headers={"Prefer": "respond-async"}))

@@ -79,3 +79,15 @@ def test_it_stops_with_everything_it_started(tmp_path: Path, number: signal.Sign
     assert complained == ""
     assert said.endswith("Stopping the service …\n")
     assert all(gone(p.pid) for p in family)
+
+
+def test_beyond_loopback_the_tour_makes_a_key_and_takes_it_back(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"))
+    out = subprocess.run(
+        [*PROGRAM, *data, "quickstart", "--exit", "--host", "0.0.0.0", "--port", str(free_port())],
+        env=environ(), cwd=ROOT, capture_output=True, text=True, timeout=FIT_SECONDS, check=False,
+    )  # fmt: skip
+    assert out.returncode == 0, out.stdout + out.stderr
+    assert re.search(r"^Key      pf_\S+ ", out.stdout, re.M)
+    assert out.stdout.count("[holds]") >= 4
+    assert command(*data, "keys", "list").stdout == ""
