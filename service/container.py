@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from service.adapters.access import Idempotency, Keys
 from service.adapters.aliases import SqlAliases
 from service.adapters.artifacts import Artifacts
+from service.adapters.dask_spread import DaskSpread
 from service.adapters.database import Database, connect
 from service.adapters.datasets import SqlDatasets
 from service.adapters.figures import SqlFigures
@@ -15,16 +17,16 @@ from service.adapters.migrations import migrate
 from service.adapters.models import SqlModels
 from service.adapters.objects import LocalObjects
 from service.adapters.runners import SqlRunners
+from service.adapters.upkeep import Upkeep
 from service.ports import Ledger, Objects, Runners
 from service.settings import Settings
-from service.adapters.upkeep import Upkeep
 from service.usecases.aliases import Aliases
 from service.usecases.chunked import Host
 from service.usecases.datasets import DatasetService
 from service.usecases.freshness import Freshness
+from service.usecases.housekeeping import Housekeeping
 from service.usecases.inference import Inference
 from service.usecases.training import Training
-from service.usecases.housekeeping import Housekeeping
 from service.usecases.updates import Updates
 
 
@@ -48,8 +50,6 @@ class Services:
     training: Training
     updates: Updates
     inference: Inference
-
-
     housekeeping: Housekeeping
 
 
@@ -64,12 +64,14 @@ def build_worker(settings: Settings) -> Objects:
     objects = open_objects(settings)
     Host.tables = DatasetService(settings, absent, objects, absent).table_of
     return objects
+
+
 def build(settings: Settings) -> Services:
     """Open the stores under the data folder (making them when absent) and connect the use cases to them."""
     settings.data.mkdir(parents=True, exist_ok=True)
     db = connect(settings.database_url)
     migrate(db)
-    objects = LocalObjects(settings.data / "objects")
+    objects = open_objects(settings)
     ledger = SqlLedger(db, settings)
     models = SqlModels(db)
     artifacts = Artifacts(objects, settings.data / "secret.key")
@@ -81,7 +83,7 @@ def build(settings: Settings) -> Services:
     return Services(
         settings, db, objects, ledger, SqlRunners(db, settings), SqlFigures(db), fresh, models,
         Aliases(models, SqlAliases(db)), Keys(db), Idempotency(db), artifacts, datasets,
-        Training(settings, datasets, models, ledger, artifacts),
+        Training(settings, datasets, models, ledger, artifacts, DaskSpread(settings, objects)),
         Updates(datasets, models, ledger, artifacts, inference), inference,
-    )  # fmt: skip
         Housekeeping(settings, objects, Upkeep(db, ledger, settings)),
+    )  # fmt: skip

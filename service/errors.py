@@ -16,6 +16,7 @@ ServiceError
 ├─ StorageFull         the disk cannot take the write
 ├─ NotReady            a part of the service is not up yet
 ├─ EngineLost          an engine or a store that the job works with went away; the job runs again
+├─ EngineMismatch      the engine runs other versions, or sees other stores, than the job
 └─ ArtifactRejected    a stored file failed its digest, signature or allow-list
 
 The docstring of a class is its default message.
@@ -106,6 +107,10 @@ class NotReady(ServiceError):
 
 class EngineLost(ServiceError):
     """An engine or store that the job worked with went away."""
+
+
+class EngineMismatch(ServiceError):
+    """The engine of several machines does not fit this host."""
 
 
 class ArtifactRejected(ServiceError):

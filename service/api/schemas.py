@@ -96,6 +96,7 @@ class FitRequest(Strict):
     )
     labels: dict[str, str] = Field(default={}, description="Your own key–value labels.")
     limits: JobLimits = Field(default_factory=JobLimits, description="What the fit may use.")
+    spread: bool = Field(False, description="Over the Dask cluster, where one is configured; the model is the same.")
     priority: int = Field(0, ge=-10, le=10, description="Higher runs earlier.")
 
     def request(self) -> Json:

@@ -21,7 +21,15 @@ from typing import Any
 import msgspec
 
 from ml_core.errors import Cancelled, MLError
-from service.errors import ArtifactRejected, NotReady, QueueFull, ServiceError, StorageFull
+from service.errors import (
+    ArtifactRejected,
+    EngineLost,
+    EngineMismatch,
+    NotReady,
+    QueueFull,
+    ServiceError,
+    StorageFull,
+)
 from service.ports import Job, Json, Report, State
 from service.runner.process import die_with_parent, status_bytes
 from service.settings import Settings
@@ -131,8 +139,10 @@ class _Voice:
 
 def verdict_of(fault: Exception) -> Json:
     """State and error of a job whose work raised: the caller's mistake, the surroundings', or ours."""
-    if isinstance(fault, (NotReady, StorageFull, QueueFull)):
+    if isinstance(fault, (EngineLost, NotReady, StorageFull, QueueFull)):
         return _failed({"code": "engine_lost", "detail": _text(fault), "kind": type(fault).__name__}, "queued")
+    if isinstance(fault, EngineMismatch):
+        return _failed({"code": "engine_mismatch", "detail": _text(fault), "kind": type(fault).__name__})
     if isinstance(fault, (MLError, ServiceError)) and not isinstance(fault, (Cancelled, ArtifactRejected)):
         return _failed(user_error(fault))
     trace = "".join(traceback.format_exception(fault))

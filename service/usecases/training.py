@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,29 +12,24 @@ from ml_core import naming, progress
 from ml_core.base import Estimator
 from ml_core.capabilities import capabilities
 from ml_core.certificates import Diagnostics
-from ml_core.errors import InvalidData, placed
+from ml_core.errors import placed
 from ml_core.metrics.summary import metrics
-from ml_core.parallel import use_threads
-from ml_core.preprocessing.table import TableEncoder, TabularModel, fit_encoder
-from ml_core.registry import build, spec_of
-from ml_core.selection.splits import Split, folds, holdout
+from ml_core.parallel import use_mapper, use_threads
+from ml_core.preprocessing.table import TableEncoder, TabularModel
+from ml_core.registry import spec_of
 from ml_core.sums import fit_chunks
 from service.errors import Invalid, Issue
-from service.ports import Job, Json, Ledger, Limits, NewJob, Report
+from service.ports import Job, Json, Ledger, Limits, NewJob, Report, Spread
 from service.settings import Settings
 from service.usecases import tabular
 from service.usecases.chunked import open_chunks
 from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
-from service.usecases.preparation import Prepared, prepare, rows_of, subset
+from service.usecases.preparation import prepare
 from service.usecases.submission import once
+from service.usecases.validation import arguments, build_estimator, fit, refits, splits, takes_weights, validate
 
 FLOPS_PER_SECOND = 2e9
 CHECKED_CELLS = 5_000_000
-
-
-def build_estimator(request: Json) -> Estimator:
-    """The estimator of a request, every default and seed filled in."""
-    return build(request["estimator"], seed=request.get("seed", 0), pointer="/estimator")
 
 
 @dataclass(frozen=True)
@@ -53,12 +48,15 @@ class Fitted:
 class Training:
     """Checks, queues and runs fits."""
 
-    def __init__(self, settings: Settings, datasets: Any, models: Any, ledger: Ledger, artifacts: Any) -> None:
+    def __init__(
+        self, settings: Settings, datasets: Any, models: Any, ledger: Ledger, artifacts: Any, spread: Spread
+    ) -> None:
         self.settings = settings
         self.datasets = datasets
         self.models = models
         self.ledger = ledger
         self.artifacts = artifacts
+        self.spread = spread
 
     def complete(self, request: Json) -> tuple[Json, Json]:
         """The request with every default filled in, and the estimate of its cost; Invalid where the fit would fail."""
@@ -66,7 +64,7 @@ class Training:
         request = request | {"dataset": self.datasets.resolve(request["dataset"])}
         record = self.datasets.get(request["dataset"])
         chosen = tabular.select(record, request, supervised=estimator.supervised)
-        if chosen.target is None and _refits(request.get("validation")):
+        if chosen.target is None and refits(request.get("validation")):
             raise Invalid("held-out scores compare predictions with a target, and this algorithm has none",
                           issues=(Issue("/validation/method", "no_target", "leave validation out"),))  # fmt: skip
         full = request | {"estimator": spec_of(estimator), **_parts(chosen)}
@@ -75,8 +73,8 @@ class Training:
         if record["rows"] * len(record["columns"]) <= CHECKED_CELLS:
             data = prepare(self.datasets, full, estimator)
             with naming.use(data.encoder.names), placed("/estimator"):
-                estimator.check(*_arguments(estimator, data))
-            _splits(full, data, estimator.task)
+                estimator.check(*arguments(estimator, data))
+            splits(full, data, estimator.task)
         return full, estimate
 
     def _estimate(self, estimator: Estimator, record: Json, chosen: tabular.Selection, request: Json) -> Json:
@@ -84,7 +82,7 @@ class Training:
         shape = Shape(min(n, (request.get("rows") or {}).get("sample") or n), _width(record, chosen), k)
         chunks = plan(estimator, shape, self._limits(request), request)
         flops = float(estimator.cost(shape.rows, shape.width, shape.classes).flops)
-        seconds = flops / FLOPS_PER_SECOND * (1 + _refits(request.get("validation")))
+        seconds = flops / FLOPS_PER_SECOND * (1 + refits(request.get("validation")))
         instant = estimator.queue == "instant" and seconds <= self.settings.instant_seconds and not chunks
         return {"wall_seconds": seconds, "memory_bytes": chunks.memory_bytes if chunks else memory_of(estimator, shape),
                 "queue": "instant" if instant else "long", "chunks": asdict(chunks) if chunks else None}  # fmt: skip
@@ -102,15 +100,17 @@ class Training:
         spec = full | ({"chunks": estimate["chunks"]} if estimate["chunks"] else {})
         job = once(self.ledger, NewJob(
             "fit", model_id, spec, estimate["queue"], self._limits(full), full.get("priority", 0),
-            (full["dataset"],), tenant=tenant))  # fmt: skip
+            (full["dataset"],), full.get("spread", False), tenant))  # fmt: skip
         self.models.add(model_id, name, full)
         return job
 
     def run(self, job: Job, report: Report) -> Json:
         """Fit, certify, score and store; what is returned becomes the model's result."""
         estimator = build_estimator(job.spec)
-        fit = self._in_chunks if "chunks" in job.spec else self._in_memory
-        done = fit(job.spec, estimator, report)
+        way = self._in_chunks if "chunks" in job.spec else self._in_memory
+        with self.spread.session(job, report) as engine, use_mapper(engine.mapper):
+            done = way(job.spec, estimator, report)
+        notices = [*done.diagnostics.warnings, *([engine.notice] if engine.notice else [])]
         stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")))
         return {
             "artifact": self.artifacts.save(f"models/{job.resource}/{report.attempt}/model.joblib", stored),
@@ -120,7 +120,7 @@ class Training:
             "rows": done.rows, "rows_dropped": done.dropped,
             "metrics": {"train": done.train, "validation": done.validation},
             "diagnostics": done.diagnostics.to_json(),
-            "warnings": [asdict(w) for w in done.diagnostics.warnings],
+            "warnings": [asdict(w) for w in notices],
             "capabilities": capabilities(estimator),
             "fit_seconds": done.seconds,
         }  # fmt: skip
@@ -129,14 +129,14 @@ class Training:
         data = prepare(self.datasets, request, estimator)
         started = time.perf_counter()
         names = data.encoder.names
-        stages = Stages(report, 1 + _refits(request.get("validation")))
+        stages = Stages(report, 1 + refits(request.get("validation")))
         with progress.listen(stages.tell), use_threads(report.cores), naming.use(names), placed("/estimator"):
-            _fit(estimator, data)
+            fit(estimator, data)
             stages.next()
             fitted = time.perf_counter() - started
-            validation = self._validate(request, data, stages)
+            validation = validate(request, self.datasets.get(request["dataset"]), data, stages.next)
         with naming.use(names):
-            diagnostics = estimator.diagnostics(*_arguments(estimator, data))
+            diagnostics = estimator.diagnostics(*arguments(estimator, data))
         train = metrics(estimator, data.X, data.y, data.weights)
         return Fitted(data.encoder, len(data.X), data.dropped, fitted, train, validation, diagnostics)
 
@@ -152,66 +152,6 @@ class Training:
                 diagnostics, train = certify(estimator, chunks)
         rows = chunks.source.rows - dropped
         return Fitted(chunks.encoder, rows, dropped, fitted, train, None, diagnostics)
-
-    def _validate(self, request: Json, data: Prepared, stages: Stages) -> Json | None:
-        """Scores on rows that a fresh fit of the same spec has not seen, averaged over folds with their spread."""
-        splits = _splits(request, data, build_estimator(request).task)
-        if not splits:
-            return None
-        scores = []
-        for train, test in splits:
-            scores.append(_score(request, data, train, test))
-            stages.next()
-        names = [k for k in scores[0] if k != "rows"]
-        mean = {k: _mean([s.get(k) for s in scores]) for k in names}
-        return {"rows": sum(s["rows"] for s in scores), **mean, "folds": scores}
-
-
-def _splits(request: Json, data: Prepared, task: str) -> list[Split]:
-    """Rows to learn from and rows to score on, as the request asks; none where nothing is held out."""
-    plan = request.get("validation") or {"method": "none"}
-    if plan["method"] == "none" or data.y is None:
-        return []
-    classes = data.y if task == "classification" and plan.get("stratify", True) else None
-    seed, n = request.get("seed", 0), len(data.X)
-    try:
-        if plan["method"] == "holdout":
-            return [holdout(n, plan.get("fraction", 0.2), seed=seed, y=classes, groups=data.groups)]
-        return folds(n, plan.get("k", 5), seed=seed, y=classes, groups=data.groups)
-    except InvalidData as e:
-        raise Invalid(str(e), issues=(Issue("/validation", "too_few_rows", "choose fewer folds or more rows"),)) from e
-
-
-def _score(request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Json:
-    """Fit encoding and estimator on the training rows alone; levels that only the test rows have are ignored."""
-    fresh = build_estimator(request)
-    encoder = fit_encoder(rows_of(data.inputs, train), replace(data.encoding, unknown_level="ignore"))
-    part = subset(data, encoder, train)
-    _fit(fresh, part)
-    held = subset(data, encoder, test)
-    return metrics(fresh, held.X, held.y, held.weights)
-
-
-def _mean(values: list[Any]) -> float | None:
-    return None if any(v is None for v in values) else float(np.mean(values))
-
-
-def takes_weights(estimator: Any, weights: Any) -> None:
-    """Invalid where weights are given to an algorithm that takes none."""
-    if weights is not None and not estimator.weighted:
-        raise Invalid(
-            f"{type(estimator).__name__} takes no weights",
-            issues=(Issue("/weights", "not_supported", "leave the weights out"),),
-        )
-
-
-def _arguments(estimator: Any, data: Prepared) -> tuple[Any, ...]:
-    takes_weights(estimator, data.weights)
-    return (data.X, data.y) if data.weights is None else (data.X, data.y, data.weights)
-
-
-def _fit(estimator: Any, data: Prepared) -> None:
-    estimator.fit(*_arguments(estimator, data))
 
 
 class Stages:
@@ -259,10 +199,6 @@ def _distinct(record: Json, target: Any) -> int:
         return len(target)
     column = next((c for c in record["columns"] if c["name"] == target), None)
     return 1 if column is None or column["type"] == "number" else max(1, min(column["distinct"], 1000))
-
-
-def _refits(plan: Json | None) -> int:
-    return {"holdout": 1, "k_fold": (plan or {}).get("k", 5)}.get((plan or {}).get("method", "none"), 0)
 
 
 def _schema(encoder: TableEncoder) -> list[Json]:

@@ -1,0 +1,199 @@
+"""One fit over many machines: `spread_map` on a Dask cluster, whose scheduler and workers others keep running.
+
+A task takes about `TASK_SECONDS`; a job has at most `IN_FLIGHT` unfinished tasks per thread of the cluster, so that
+those of jobs that come later get their turn. Retries after the death of a worker are Dask's (`allowed-failures`), for
+tasks are pure; a lost scheduler is EngineLost, and the ledger runs the job again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from socket import gethostname
+from typing import Any
+
+from ml_core.certificates import Notice
+from service.adapters.spread_payload import Shelf, compare, facts, work
+from service.errors import EngineLost
+from service.ports import Engine, Job, Objects, Report
+from service.settings import Settings
+
+TASK_SECONDS = 0.4
+IN_FLIGHT = 2
+HELD = 4
+GATHERED = 16
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 10.0
+LOOK_SECONDS = 1.0
+BROKEN = (OSError, TimeoutError)
+
+
+class TaskKilled(RuntimeError):
+    """A task ended several workers, one after the other: it needs more memory than they have, or crashes them."""
+
+
+class DaskSpread:
+    """Sessions on the scheduler that the settings name."""
+
+    def __init__(self, settings: Settings, objects: Objects) -> None:
+        self._settings = settings
+        self._objects = objects
+
+    @contextmanager
+    def session(self, job: Job, report: Report) -> Iterator[Engine]:
+        """The engine of one attempt; EngineMismatch. Without a cluster the notice tells why the host works alone."""
+        address = self._settings.dask
+        if not job.spread:
+            yield Engine()
+            return
+        if address is None:
+            yield Engine(notice=Notice("engine_absent", "no Dask cluster is configured, so one host did the work",
+                                       "set POSTFIT_DASK to spread; the answer is the same"))  # fmt: skip
+            return
+        client = self._connected(address, job, report)
+        if client is None:
+            waited = f"{self._settings.engine_wait_seconds:g} s"
+            yield Engine(notice=Notice("engine_away", f"the Dask cluster at {address} was away for {waited}, so one "
+                                       "host did the work", "the answer is the same"))  # fmt: skip
+            return
+        shelf = Shelf(self._objects, f"spread/{job.id}/{report.attempt}")
+        try:
+            yield Engine(DaskMapper(client, shelf, job, self._settings.engine_wait_seconds))
+        finally:
+            client.close(timeout=CONNECT_SECONDS)
+            shelf.clear()
+
+    def _connected(self, address: str, job: Job, report: Report) -> Any | None:
+        """A client of a scheduler that has a worker, or None when there was none for the waiting time."""
+        from distributed import Client  # noqa: PLC0415 - an optional engine, loaded by the jobs that use it
+
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        if job.engine_losses + 1 >= self._settings.max_engine_losses:
+            return None
+        deadline = time.monotonic() + self._settings.engine_wait_seconds
+        while (left := deadline - time.monotonic()) > 0:
+            report.progress({"fraction": 0.0, "message": f"waiting for the Dask cluster at {address}"})
+            client = None
+            try:
+                client = Client(address, timeout=min(CONNECT_SECONDS, left), set_as_default=False, name=job.id)
+                if client.nthreads(callback_timeout=ANSWER_SECONDS):
+                    compare(facts(), client.run_on_scheduler(facts), f"the scheduler at {address}")
+                    return client
+            except BROKEN:
+                pass  # asked again until the deadline
+            except BaseException:
+                _close(client)
+                raise
+            _close(client)
+            time.sleep(min(0.2, max(0.0, left)))
+        return None
+
+
+def _close(client: Any) -> None:
+    if client is not None:
+        client.close(timeout=CONNECT_SECONDS)
+
+
+class DaskMapper:
+    """`ml_core.parallel.Mapper` on a connected client."""
+
+    def __init__(self, client: Any, shelf: Shelf, job: Job, wait_seconds: float) -> None:
+        self._client = client
+        self._shelf = shelf
+        self._job = job
+        self._wait_seconds = wait_seconds
+        self._pace: dict[Any, float] = {}
+        self._threads, self._looked, self._manned = 1, float("-inf"), time.monotonic()
+        self._tasks = 0
+
+    def __call__(self, function: Callable[..., Any], items: Sequence[Any], shared: tuple[Any, ...]) -> Iterator[Any]:
+        """Answers in the order of the items."""
+        packet = self._shelf.pack(function, shared)
+        todo, waiting, ended = deque(items), deque[Any](), SimpleQueue[Any]()
+        flying = 0
+        try:
+            while todo or waiting:
+                self._look()
+                while todo and flying < IN_FLIGHT * self._threads and len(waiting) < HELD * self._threads:
+                    group = [todo.popleft() for _ in range(self._group(function, len(todo)))]
+                    waiting.append(self._submit(function.__name__, packet, group))
+                    waiting[-1].add_done_callback(ended.put)
+                    flying += 1
+                if not waiting[0].done():
+                    flying -= self._ended(ended)
+                    continue
+                for seconds, answers in self._answers(waiting):
+                    self._pace[function] = seconds / len(answers)
+                    yield from answers
+                while not ended.empty():
+                    ended.get()
+                    flying -= 1
+        finally:
+            for future in waiting:
+                future.release()
+
+    def _group(self, function: Any, left: int) -> int:
+        """How many items the next task takes: enough for its overhead not to count, few enough to share the rest."""
+        seconds = self._pace.get(function)
+        enough = 1 if seconds is None else int(TASK_SECONDS / max(seconds, 1e-6)) or 1
+        return max(1, min(enough, left, -(-left // (IN_FLIGHT * self._threads))))
+
+    def _submit(self, name: str, packet: Any, group: list[Any]) -> Any:
+        self._tasks += 1
+        key = f"{name.strip('_')}-{self._job.id}-{self._job.attempts}-{self._tasks}"
+        return self._client.submit(
+            work, packet, group, facts(), gethostname(), key=key, pure=False, priority=self._job.priority
+        )
+
+    def _ended(self, ended: SimpleQueue[Any]) -> int:
+        """Wait for tasks to end, but not for ever; how many did."""
+        try:
+            ended.get(timeout=LOOK_SECONDS)
+        except Empty:
+            self._looked = float("-inf")
+            return 0
+        return 1
+
+    def _answers(self, waiting: deque[Any]) -> list[Any]:
+        """What the tasks in front that have ended gave; their own errors, TaskKilled, EngineLost."""
+        front: list[Any] = []
+        while waiting and waiting[0].done() and len(front) < GATHERED:
+            future = waiting.popleft()
+            if future.status == "error":
+                raise _told(future.exception())
+            if future.status != "finished":
+                raise EngineLost(f"the connection to the Dask scheduler broke: the tasks are {future.status}")
+            front.append(future)
+        try:
+            return list(self._client.gather(front, errors="raise"))
+        except Exception as error:
+            broken = [f for f in front if f.status == "error"]
+            if broken:
+                raise _told(broken[0].exception()) from error
+            raise EngineLost(f"the answers of the Dask workers could not be fetched: {error}") from error
+
+    def _look(self) -> None:
+        """Count the threads of the cluster now and then; EngineLost when nobody answers or nobody works."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        try:
+            found = sum(self._client.nthreads(callback_timeout=ANSWER_SECONDS).values())
+        except Exception as error:
+            raise EngineLost(f"the Dask scheduler does not answer: {error!r}") from error
+        self._looked = time.monotonic()
+        self._manned = self._looked if found else self._manned
+        if self._looked - self._manned > self._wait_seconds:
+            raise EngineLost(f"the Dask cluster has had no worker for {self._wait_seconds:g} s")
+        self._threads = max(1, found)
+
+
+def _told(error: BaseException) -> BaseException:
+    """The task's own error, with a word on what Dask says of killed workers."""
+    if type(error).__name__ == "KilledWorker":
+        return TaskKilled(f"{TaskKilled.__doc__} {error}")
+    return error

@@ -1,0 +1,126 @@
+"""Scores on rows that a model has not seen: fresh fits of the same spec on parts of the rows, here or on an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ml_core import parallel
+from ml_core.base import Estimator
+from ml_core.errors import InvalidData
+from ml_core.metrics.summary import metrics
+from ml_core.preprocessing.table import fit_encoder
+from ml_core.registry import build
+from ml_core.selection.splits import Split, folds, holdout
+from service.errors import Invalid, Issue, NotReady
+from service.ports import Json
+from service.usecases.chunked import Host
+from service.usecases.preparation import Prepared, prepare, rows_of, subset
+
+
+def build_estimator(request: Json) -> Estimator:
+    """The estimator of a request, every default and seed filled in."""
+    return build(request["estimator"], seed=request.get("seed", 0), pointer="/estimator")
+
+
+def takes_weights(estimator: Any, weights: Any) -> None:
+    """Invalid where weights are given to an algorithm that takes none."""
+    if weights is not None and not estimator.weighted:
+        raise Invalid(
+            f"{type(estimator).__name__} takes no weights",
+            issues=(Issue("/weights", "not_supported", "leave the weights out"),),
+        )
+
+
+def arguments(estimator: Any, data: Prepared) -> tuple[Any, ...]:
+    """X, y and the weights where there are any; Invalid."""
+    takes_weights(estimator, data.weights)
+    return (data.X, data.y) if data.weights is None else (data.X, data.y, data.weights)
+
+
+def fit(estimator: Any, data: Prepared) -> None:
+    """Fit on all rows."""
+    estimator.fit(*arguments(estimator, data))
+
+
+def refits(plan: Json | None) -> int:
+    """How many fits the validation takes."""
+    return {"holdout": 1, "k_fold": (plan or {}).get("k", 5)}.get((plan or {}).get("method", "none"), 0)
+
+
+def splits(request: Json, data: Prepared, task: str) -> list[Split]:
+    """Rows to learn from and rows to score on, as the request asks; none where nothing is held out."""
+    plan = request.get("validation") or {"method": "none"}
+    if plan["method"] == "none" or data.y is None:
+        return []
+    classes = data.y if task == "classification" and plan.get("stratify", True) else None
+    seed, n = request.get("seed", 0), len(data.X)
+    try:
+        if plan["method"] == "holdout":
+            return [holdout(n, plan.get("fraction", 0.2), seed=seed, y=classes, groups=data.groups)]
+        return folds(n, plan.get("k", 5), seed=seed, y=classes, groups=data.groups)
+    except InvalidData as e:
+        raise Invalid(str(e), issues=(Issue("/validation", "too_few_rows", "choose fewer folds or more rows"),)) from e
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A dataset as it was when the job began, read from the store of whichever host asks."""
+
+    record: Json
+
+    def get(self, dataset_id: str) -> Json:
+        """The record."""
+        return self.record
+
+    def table(self, dataset_id: str) -> Any:
+        """The table, mapped from disk; NotReady where this process was told of no store."""
+        if Host.tables is None:
+            raise NotReady("this process has no store of tables; build the services before folds are scored")
+        return Host.tables(self.record["sha256"])
+
+
+def validate(request: Json, record: Json, data: Prepared, scored: Callable[[], None]) -> Json | None:
+    """Held-out scores averaged over folds, with each fold's; `scored` hears of each. None where nothing is held out.
+
+    An engine takes whole folds and reads the rows itself; without one, folds follow each other, each on all threads,
+    so that one at a time is in memory.
+    """
+    plan = splits(request, data, build_estimator(request).task)
+    if not plan:
+        return None
+    if parallel.spreads():
+        found = parallel.spread_map(score_fold, range(len(plan)), (request, Snapshot(record)))
+    else:
+        found = (score(request, data, *split) for split in plan)
+    scores = []
+    for one in found:
+        scores.append(one)
+        scored()
+    names = [k for k in scores[0] if k != "rows"]
+    mean = {k: _mean([s.get(k) for s in scores]) for k in names}
+    return {"rows": sum(s["rows"] for s in scores), **mean, "folds": scores}
+
+
+def score_fold(number: int, request: Json, datasets: Snapshot) -> Json:
+    """`score` of one fold from the stored table."""
+    estimator = build_estimator(request)
+    data = prepare(datasets, request, estimator)
+    return score(request, data, *splits(request, data, estimator.task)[number])
+
+
+def score(request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Json:
+    """Fit encoding and estimator on the training rows alone; levels that only the test rows have are ignored."""
+    fresh = build_estimator(request)
+    encoder = fit_encoder(rows_of(data.inputs, train), replace(data.encoding, unknown_level="ignore"))
+    part = subset(data, encoder, train)
+    fit(fresh, part)
+    held = subset(data, encoder, test)
+    return metrics(fresh, held.X, held.y, held.weights)
+
+
+def _mean(values: list[Any]) -> float | None:
+    return None if any(v is None for v in values) else float(np.mean(values))

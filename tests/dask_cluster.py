@@ -1,0 +1,81 @@
+"""A real Dask scheduler and workers as processes on free ports, which tests may kill."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from distributed import Client
+
+from service.settings import Settings
+from tests.faults.bench import ROOT, eventually
+from tests.servers import free_ports
+
+START_SECONDS = 120.0  # kernels may have to be compiled first, on a busy machine
+
+
+class Cluster:
+    """A scheduler and one-thread workers that share the stores of some settings."""
+
+    def __init__(self, folder: Path, settings: Settings, *, workers: int = 2, preload: str = "service.dask_worker"):
+        self.folder, self.settings, self.preload, self.workers = folder, settings, preload, workers
+        (port,) = free_ports(1)
+        self.address = f"tcp://127.0.0.1:{port}"
+        self.scheduler = self.start_scheduler()
+        self.crew: subprocess.Popen[bytes] | None = None
+
+    def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+        env = {**os.environ, **self.settings.to_env(), "DASK_DISTRIBUTED__WORKER__DAEMON": "True"}
+        with (self.folder / f"{name}.log").open("ab") as sink:
+            return subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{name}", *words, "--no-dashboard"],
+                                    env=env, cwd=ROOT, stdout=sink, stderr=sink)  # fmt: skip
+
+    def start_scheduler(self) -> subprocess.Popen[bytes]:
+        """Start the scheduler on its port."""
+        return self._start("scheduler", "--host", "127.0.0.1", "--port", self.address.rpartition(":")[2])
+
+    def start_workers(self) -> None:
+        """Start the workers; returns when all are ready."""
+        self.crew = self._start(
+            "worker", self.address, "--nthreads", "1", "--nworkers", str(self.workers), "--host", "127.0.0.1",
+            "--death-timeout", "60", "--local-directory", str(self.folder / "scratch"), "--preload", self.preload,
+        )  # fmt: skip
+        with self.client() as client:
+            eventually(lambda: len(client.nthreads()) == self.workers, START_SECONDS)
+
+    def client(self) -> Client:
+        """A client of its own."""
+        return Client(self.address, timeout=START_SECONDS, set_as_default=False)
+
+    def kill_worker(self) -> None:
+        """SIGKILL one worker process; its nanny starts another."""
+        with self.client() as client:
+            pid = next(iter(client.run(os.getpid).values()))
+        psutil.Process(pid).kill()
+
+    def close(self) -> None:
+        """End every process."""
+        for process in (self.crew, self.scheduler):
+            if process is not None:
+                family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+                process.kill()
+                process.wait()
+                for p in family:
+                    if p.is_running():
+                        p.kill()
+
+
+@contextmanager
+def running(folder: Path, settings: Settings, **options: object) -> Iterator[Cluster]:
+    """A cluster for the block."""
+    cluster = Cluster(folder, settings, **options)  # type: ignore[arg-type]
+    try:
+        cluster.start_workers()
+        yield cluster
+    finally:
+        cluster.close()

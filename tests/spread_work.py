@@ -1,0 +1,38 @@
+"""Pieces of work for tests of an engine: importable by name, as workers need them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ml_core.errors import InvalidData, Issue
+
+
+def total(i: int, a: np.ndarray, b: np.ndarray) -> tuple[int, float, bool]:
+    """Item, a sum, and whether the arrays may be written."""
+    return i, float(a[i:].sum() + b.sum()), a.flags.writeable
+
+
+def pid(i: int) -> int:
+    """Who worked."""
+    return os.getpid()
+
+
+def slow(i: int, folder: str) -> int:
+    """Leave a mark, wait for a file, answer."""
+    (Path(folder) / f"begun-{i}").touch()
+    while not (Path(folder) / "go").exists():
+        time.sleep(0.01)
+    return i
+
+
+def refuse(i: int) -> int:
+    """The caller's mistake."""
+    raise InvalidData("3 values are missing in 'age'", [Issue("/rows/17/age", "missing", "fill or drop it")])
+
+
+def nothing(i: int) -> None:
+    """No work at all."""
