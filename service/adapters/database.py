@@ -12,18 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import msgspec
-from sqlalchemy import Connection, Double, Engine, MetaData, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Double, Engine, MetaData, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from service.adapters.watch import TELL, FileWatch, Listener, Watch
 from service.errors import NotReady, ServiceError, StorageFull
 
 BUSY_MILLISECONDS = 10_000
-WATCH_SECONDS = 0.005
+PATIENCE = {
+    "connect_timeout": 10, "keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}  # fmt: skip
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -58,8 +61,7 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._lock = threading.Lock()
-        self._watch: Any = None  # a driver connection
-        self._seen = (-1.0, 0)
+        self._watch: Watch | None = None
 
     @property
     def dialect(self) -> str:
@@ -73,49 +75,31 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A write transaction; on SQLite it takes the write lock at once, so it never fails half-way."""
+    def write(self, quiet: bool = False) -> Iterator[Connection]:
+        """A write transaction; on SQLite it takes the write lock at once, so it never fails half-way.
+
+        On PostgreSQL its commit wakes who watches, unless it is `quiet`: nothing that anybody waits for.
+        """
         with translated(), self.engine.connect() as connection:
             connection.execution_options(write=True)
             with connection.begin():
                 yield connection
+                if not quiet and self.dialect == "postgresql":
+                    connection.exec_driver_sql(TELL)
 
     def version(self) -> int:
-        """A number that changes when others have committed: 4 µs on SQLite, a round trip on PostgreSQL."""
+        """A number that changes when others have committed; costs no round trip."""
+        return self._watching().version()
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when others may have committed; `version` resets it. -1: there is none."""
+        return self._watching().fileno()
+
+    def _watching(self) -> Watch:
         with self._lock:
-            if self.dialect != "sqlite" and time.monotonic() - self._seen[0] < WATCH_SECONDS:
-                return self._seen[1]
-            value = self._look(again=self._watch is not None)
-            self._seen = (time.monotonic(), value)
-            return value
-
-    def _look(self, again: bool) -> int:
-        """Query the watching connection; one that went stale is replaced once."""
-        try:
-            self._watch = self._watch or self._open_watch()
-            return self._query(self._watch)
-        except (self.engine.dialect.loaded_dbapi.Error, DBAPIError) as broken:
-            if self._watch is not None:
-                self._watch.close()
-            self._watch = None
-            if again:
-                return self._look(again=False)
-            raise NotReady(f"the database cannot be reached: {broken}") from broken
-
-    def _open_watch(self) -> Any:
-        """A connection of its own that is never inside a transaction."""
-        pooled = self.engine.raw_connection()
-        driver: Any = pooled.driver_connection
-        pooled.detach()
-        if self.dialect == "postgresql":
-            driver.autocommit = True
-        return driver
-
-    def _query(self, driver: Any) -> int:
-        if self.dialect == "sqlite":
-            return int(driver.execute("PRAGMA data_version").fetchone()[0])
-        # The snapshot names every transaction that is not visible yet: it differs exactly when something was committed.
-        return crc32(driver.execute("SELECT pg_current_snapshot()::text").fetchone()[0].encode())
+            if self._watch is None:
+                self._watch = FileWatch(self.engine) if self.dialect == "sqlite" else Listener(self.engine)
+            return self._watch
 
     def close(self) -> None:
         """Close every connection."""
@@ -134,13 +118,21 @@ def connect(url: str) -> Database:
             raise ServiceError("the database must be a file: several processes share it")
         Path(target.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(
-        target, pool_size=20, max_overflow=20, pool_pre_ping=target.get_backend_name() != "sqlite",
+        target, connect_args=_unless_given(target), pool_size=20, max_overflow=20,
+        pool_pre_ping=target.get_backend_name() != "sqlite",
         json_serializer=lambda value: msgspec.json.encode(value).decode(), json_deserializer=msgspec.json.decode,
     )  # fmt: skip
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _configure)
         event.listen(engine, "begin", _begin)
     return Database(engine)
+
+
+def _unless_given(target: URL) -> dict[str, Any]:
+    """A server that fell silent is noticed within seconds, not after the quarter of an hour that TCP is patient."""
+    if target.get_backend_name() != "postgresql":
+        return {}
+    return {name: value for name, value in PATIENCE.items() if name not in target.query}
 
 
 def _configure(driver: Any, record: object) -> None:

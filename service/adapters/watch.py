@@ -1,0 +1,220 @@
+"""Hearing of commits: a number that changes, and a descriptor that becomes readable when it may have changed."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import selectors
+import threading
+import time
+from contextlib import closing, suppress
+from typing import Any, Protocol
+from zlib import crc32
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from service.errors import NotReady
+
+log = logging.getLogger("postfit.database")
+CHANNEL = "left('postfit_' || current_schema(), 63)"  # PostgreSQL cuts longer names
+TELL = f"SELECT pg_notify({CHANNEL}, '')"
+_IN_MODIFY = 0x2
+_BYTES = 65_536
+OPEN_SECONDS = 10.0
+PROOF_SECONDS = 1.0
+POLL_SECONDS = 1.0
+AGAIN_SECONDS = (0.1, 5.0)
+
+
+class Watch(Protocol):
+    """What a process knows of the commits of others."""
+
+    def version(self) -> int:
+        """A number that differs after others have committed; NotReady while the database is away."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when `version` should be asked again; -1 when there is none."""
+
+    def close(self) -> None:
+        """Give back connection and descriptor."""
+
+
+class FileWatch:
+    """SQLite: `PRAGMA data_version` (4 µs) tells exactly, inotify on the write-ahead log tells when to ask.
+
+    The log is written a moment before the commit can be seen, so who is woken and sees nothing new asks again soon.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._connection: Any = None
+        self._inotify: int | None = None
+
+    def version(self) -> int:
+        """The file's data version; a connection that went stale is replaced once."""
+        with self._lock:
+            self._drain()
+            return self._look(again=self._connection is not None)
+
+    def fileno(self) -> int:
+        """The inotify descriptor; -1 where the kernel grants none."""
+        with self._lock:
+            if self._inotify is None:
+                self._look(again=False)  # the log exists from the first look on
+                self._inotify = _modified(f"{self._engine.url.database}-wal")
+            return self._inotify
+
+    def close(self) -> None:
+        """Close the connection and the descriptor."""
+        with self._lock:
+            self._forget()
+            if self._inotify is not None and self._inotify >= 0:
+                os.close(self._inotify)
+            self._inotify = None
+
+    def _look(self, again: bool) -> int:
+        try:
+            if self._connection is None:
+                self._connection = _driver(self._engine)
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        except (self._engine.dialect.loaded_dbapi.Error, DBAPIError) as broken:
+            self._forget()
+            if again:
+                return self._look(again=False)
+            raise NotReady(f"the database cannot be reached: {broken}") from broken
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _drain(self) -> None:
+        if self._inotify is None or self._inotify < 0:
+            return
+        try:
+            while len(os.read(self._inotify, _BYTES)) == _BYTES:
+                pass
+        except BlockingIOError:
+            return
+
+
+class Listener:
+    """PostgreSQL: one connection with LISTEN, read by a thread of its own, so that `version` never waits for the net.
+
+    Where notifications do not arrive (a transaction pooler) the thread looks at the snapshot every second instead.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._count = self._notifications = 0
+        self._fault: str | None = "the database has not answered yet"
+        self._told = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def version(self) -> int:
+        """How many commits were heard of."""
+        self._start()
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._event)
+        if not self._told.wait(OPEN_SECONDS) or self._fault is not None:
+            raise NotReady(f"the database cannot be reached: {self._fault}")
+        return self._count
+
+    def fileno(self) -> int:
+        """The descriptor of an event counter."""
+        self._start()
+        return self._event
+
+    def close(self) -> None:
+        """End the thread and with it the connection."""
+        self._stopping.set()
+        os.eventfd_write(self._wake, 1)
+        if self._thread is not None:
+            self._thread.join()
+        os.close(self._event)
+        os.close(self._wake)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="database watch", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        pause = AGAIN_SECONDS[0]
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                with closing(_driver(self._engine)) as driver:
+                    self._hear(driver)
+            except (self._engine.dialect.loaded_dbapi.Error, DBAPIError) as broken:
+                log.warning("the database cannot be watched: %s", broken)
+                self._change(str(broken))
+            lasted = time.monotonic() - began > AGAIN_SECONDS[1]
+            pause = AGAIN_SECONDS[0] if lasted else min(2 * pause, AGAIN_SECONDS[1])
+            self._stopping.wait(pause)
+
+    def _hear(self, driver: Any) -> None:
+        driver.autocommit = True
+        channel = driver.execute(f"SELECT {CHANNEL}").fetchone()[0].replace('"', '""')
+        driver.execute(f'LISTEN "{channel}"')
+        with self._engine.connect() as other:
+            other.exec_driver_sql(TELL)
+            other.commit()
+        with selectors.DefaultSelector() as selector:
+            selector.register(driver.fileno(), selectors.EVENT_READ)
+            selector.register(self._wake, selectors.EVENT_READ)
+            listening = bool(selector.select(PROOF_SECONDS))
+            look, pause = (self._notified, None) if listening else (self._snapshot, POLL_SECONDS)
+            seen = None
+            while not self._stopping.is_set():
+                now = look(driver)
+                if now != seen:
+                    seen = now
+                    self._change(None)
+                selector.select(pause)
+
+    def _notified(self, driver: Any) -> int:
+        """How many notifications have come."""
+        driver.pgconn.consume_input()
+        while driver.pgconn.notifies() is not None:
+            self._notifications += 1
+        return self._notifications
+
+    @staticmethod
+    def _snapshot(driver: Any) -> int:
+        """Names every transaction that is not visible yet: it differs exactly when something was committed."""
+        return crc32(driver.execute("SELECT pg_current_snapshot()::text").fetchone()[0].encode())
+
+    def _change(self, fault: str | None) -> None:
+        self._fault = fault
+        self._count += 1
+        self._told.set()
+        os.eventfd_write(self._event, 1)
+
+
+def _driver(engine: Engine) -> Any:
+    """A driver connection of its own, never inside a transaction."""
+    pooled = engine.raw_connection()
+    driver: Any = pooled.driver_connection
+    pooled.detach()
+    return driver
+
+
+def _modified(path: str) -> int:
+    """A descriptor that is readable after the file was written; -1 when the kernel grants none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if descriptor >= 0 and libc.inotify_add_watch(descriptor, os.fsencode(path), _IN_MODIFY) >= 0:
+        return descriptor
+    log.warning("writes to %s are looked for, not heard of: %s", path, os.strerror(ctypes.get_errno()))
+    if descriptor >= 0:
+        os.close(descriptor)
+    return -1
