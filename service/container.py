@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from service.adapters.access import Idempotency, Keys
 from service.adapters.aliases import SqlAliases
 from service.adapters.artifacts import Artifacts
+from service.adapters.dask_spread import DaskSpread
 from service.adapters.database import Database, connect
 from service.adapters.datasets import SqlDatasets
 from service.adapters.figures import SqlFigures
@@ -51,12 +53,25 @@ class Services:
     housekeeping: Housekeeping
 
 
+def open_objects(settings: Settings) -> Objects:
+    """The store of tables, models and what spread fits share."""
+    return LocalObjects(settings.data / "objects")
+
+
+def build_worker(settings: Settings) -> Objects:
+    """What a worker of an engine needs: the store, and tables by content hash. It never speaks to the database."""
+    absent: Any = None
+    objects = open_objects(settings)
+    Host.tables = DatasetService(settings, absent, objects, absent).table_of
+    return objects
+
+
 def build(settings: Settings) -> Services:
     """Open the stores under the data folder (making them when absent) and connect the use cases to them."""
     settings.data.mkdir(parents=True, exist_ok=True)
     db = connect(settings.database_url)
     migrate(db)
-    objects = LocalObjects(settings.data / "objects")
+    objects = open_objects(settings)
     ledger = SqlLedger(db, settings)
     models = SqlModels(db)
     artifacts = Artifacts(objects, settings.data / "secret.key")
@@ -68,7 +83,7 @@ def build(settings: Settings) -> Services:
     return Services(
         settings, db, objects, ledger, SqlRunners(db, settings), SqlFigures(db), fresh, models,
         Aliases(models, SqlAliases(db)), Keys(db), Idempotency(db), artifacts, datasets,
-        Training(settings, datasets, models, ledger, artifacts),
+        Training(settings, datasets, models, ledger, artifacts, DaskSpread(settings, objects)),
         Updates(datasets, models, ledger, artifacts, inference), inference,
         Housekeeping(settings, objects, Upkeep(db, ledger, settings)),
     )  # fmt: skip

@@ -8,10 +8,14 @@ what was asked joined with the job that fits it: its state is the job's state an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
+
+from ml_core.certificates import Notice
+from ml_core.parallel import Mapper
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 Lane = Literal["instant", "long"]
@@ -203,6 +207,9 @@ class Objects(Protocol):
     def put_file(self, key: str, source: Path) -> None:
         """Store the file's bytes (moving it when on the same disk); StorageFull, EngineLost."""
 
+    def has(self, key: str) -> bool:
+        """Whether the store itself holds the key, whatever this host has a copy of."""
+
     def path(self, key: str) -> Path:
         """A local, readable file with these bytes; NotFound."""
 
@@ -214,6 +221,9 @@ class Objects(Protocol):
 
     def keys(self, prefix: str) -> Iterator[str]:
         """All keys with the prefix."""
+
+    def stale(self, prefix: str, older_than_seconds: float) -> Iterator[str]:
+        """Keys with the prefix that were written longer ago than this."""
 
     def scratch(self) -> Path:
         """A folder on the same disk for half-made files; swept at start."""
@@ -268,3 +278,18 @@ class Report:
     cores: int
     attempt: int = 1
     extra: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What a job works with: a mapper for `spread_map`, or none, and a notice where it asked for more than it got."""
+
+    mapper: Mapper | None = None
+    notice: Notice | None = None
+
+
+class Spread(Protocol):
+    """An engine of several machines for the inside of a job."""
+
+    def session(self, job: Job, report: Report) -> AbstractContextManager[Engine]:
+        """The engine for the block; EngineMismatch at once, EngineLost when it goes away within."""
