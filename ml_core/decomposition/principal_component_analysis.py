@@ -10,15 +10,18 @@ from pydantic import Field
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.capabilities import Inverts, Weighted
-from ml_core.certificates import Certificate, Diagnostics, Table
-from ml_core.errors import InvalidParameter, Issue
+from ml_core.certificates import Diagnostics
+from ml_core.decomposition import component_report
+from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.naming import listed
-from ml_core.numerics.column_moments import column_moments, degrees
+from ml_core.numerics.column_moments import column_moments, degrees, deviation
+from ml_core.numerics.triangle import Triangle
 from ml_core.params import Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
 from ml_core.solvers import spectrum
 from ml_core.solvers.spectrum import EPS, Rows, Spectrum
+from ml_core.sums import Additive, Census, Passes
 
 SMALL = 2e7
 """n·d·min(n, d) up to which few components cost no less than all."""
@@ -27,13 +30,14 @@ SAFE = 1e-4
 
 
 @algorithm("principal_component_analysis")
-class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
+class PrincipalComponentAnalysis(Additive, Weighted, Inverts, Transformer):
     """Orthogonal directions of largest variance.
 
     S = Σᵢ sᵢ (xᵢ - m)(xᵢ - m)ᵀ / (Σᵢ sᵢ - ddof) = V diag(λ) Vᵀ, z = (x - m) V_k, reconstruction m + z V_kᵀ. The mean
     squared reconstruction error is the sum of the discarded λ. Each direction's largest-magnitude entry is positive.
     By SVD of the centred table, O(n d min(n, d)); through S, O(n d² + d³), only where that loses no digit that matters;
-    O(n d k) a step for few components.
+    O(n d k) a step for few components. From chunks, and after `update` and `forget`, it is the SVD of a triangular root
+    of the scatter, with the digits of the SVD of the table (after a fit through S with those of S).
 
     References
     ----------
@@ -47,6 +51,7 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
     largest = SQUARES
     min_rows = 2
 
+    sums_: Annotated[Triangle | None, "a root of the scatter of the rows seen; null after lanczos and randomized"]
     components_: Annotated[Matrix, "(k, d) directions of unit length, in order of variance"]
     explained_variance_: Annotated[Vector, "(k,) eigenvalues λ, squared units of the (scaled) columns"]
     explained_variance_ratio_: Annotated[Vector, "(k,) λ over the total variance"]
@@ -83,11 +88,10 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
         self.random_state = random_state
 
     def _fit(self, X: Matrix, s: Vector) -> None:
-        k = self._requested(X)
+        k = self._requested(*X.shape)
         self.mean_ = s @ X / s.sum() if self.center else np.zeros(X.shape[1])
-        if not self.center:
-            self._note("not_centered", "without centring the first direction points at the mean of the data",
-                       "set center to true unless the origin has a meaning")  # fmt: skip
+        self.sums_ = None
+        self._uncentred()
         self.scale_ = self._scales(X, s)
         rows = self._rows(X, s)
         found = self._spectrum(rows, s, k)
@@ -95,14 +99,55 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
             self._note("not_converged", "the subspace iteration stopped before its values settled",
                        "use solver full or lanczos")  # fmt: skip
         self._keep(found, degrees(float(s.sum()), self.ddof), max(X.shape))
+        if self.sums_ is None and self.solver_ in ("full", "covariance"):
+            self.sums_ = self._sums(X, s)
 
-    def _requested(self, X: Matrix) -> int | None:
+    def _sums(self, X: Matrix, s: Vector) -> Triangle:
+        return Triangle.of(X, s)
+
+    def _solve(self, sums: Triangle) -> None:
+        k, total = self._requested(sums.rows, len(sums.mean)), sums.total
+        self.sums_, self.mean_ = sums, sums.mean if self.center else np.zeros(len(sums.mean))
+        self.scale_ = np.ones(len(sums.mean))
+        self._uncentred()
+        if self.standardize:
+            norms = sums.norms()
+            constant = norms <= 4 * EPS * sums.top * np.sqrt(total)
+            self.scale_ = deviation(norms / np.sqrt(total), constant, total, self.ddof)
+            self._constant(constant)
+        self.solver_ = "sums"
+        found = spectrum.full(self._scaled(sums))
+        self._keep(found, degrees(total, self.ddof), max(sums.rows, len(sums.mean), k or 1))
+
+    def _scaled(self, sums: Triangle) -> Matrix:
+        """(r + 1, d) with the products of the centred, scaled, weighted table."""
+        step = np.sqrt(sums.total) * ((sums.mean - self.mean_) + sums.rest)
+        return np.vstack([sums.root, step]) / self.scale_
+
+    def _update(self, *args: Any) -> None:
+        self._kept()
+        super()._update(*args)
+
+    def _forget(self, *args: Any) -> None:
+        self._kept()
+        super()._forget(*args)
+
+    def _kept(self) -> None:
+        if self.sums_ is None:
+            raise InvalidData(f"a fit by solver {self.solver_} keeps no sums of the rows to add to or take from; fit "
+                              "with solver full or covariance, or from chunks")  # fmt: skip
+
+    def _audit(self, census: Census) -> Passes:
+        seen: Triangle = yield self._sums
+        return component_report.certify(self, self._scaled(seen), seen.total)
+
+    def _requested(self, n: int, d: int) -> int | None:
         """Number of components when it is known before the spectrum is."""
-        most, k = min(X.shape) - (self.solver == "lanczos"), self.n_components
+        most, k = min(n, d) - (self.solver == "lanczos"), self.n_components
         whole = isinstance(k, int)
-        if (whole and k > most) or (not whole and self.solver in ("lanczos", "randomized")):
+        if (isinstance(k, int) and k > most) or (not whole and self.solver in ("lanczos", "randomized")):
             text = (
-                f"solver {self.solver} with {X.shape[0]} rows and {X.shape[1]} columns needs "
+                f"solver {self.solver} with {n} rows and {d} columns needs "
                 f"n_components {'to be' if whole else 'as a whole number'} ≤ {most}, got {k}"
             )
             raise InvalidParameter(text, [Issue("/params/n_components", "too_many", text)])
@@ -112,10 +157,18 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
         if not self.standardize:
             return np.ones(X.shape[1])
         scale, constant = column_moments(X, s, self.ddof)[1:]
+        self._constant(constant)
+        return scale
+
+    def _uncentred(self) -> None:
+        if not self.center:
+            self._note("not_centered", "without centring the first direction points at the mean of the data",
+                       "set center to true unless the origin has a meaning")  # fmt: skip
+
+    def _constant(self, constant: np.ndarray) -> None:
         if constant.any():
             self._note("constant_column", f"columns {listed(np.flatnonzero(constant))} are constant; their scale is 1",
                        "drop them, they carry no information")  # fmt: skip
-        return scale
 
     def _rows(self, X: Matrix, s: Vector) -> Rows:
         return Rows(X, self.mean_, self.scale_, None if (s == 1).all() else np.sqrt(s))
@@ -127,8 +180,10 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
         if self.solver == "auto":
             self.solver_ = "full" if n < 2 * d else "covariance"
         if self.solver_ == "covariance":
-            found = spectrum.of_gram(spectrum.gram(rows, float(s.sum()) if self.center else 0.0), k)
+            G = spectrum.gram(rows, float(s.sum()) if self.center else 0.0)
+            found = spectrum.of_gram(G, k)
             if self._accurate(found, k):
+                self._remember(rows, s, spectrum.root_of_gram(G))
                 return found
             self.solver_ = "full"
         if self.solver == "auto" and few:
@@ -137,8 +192,17 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
             spectrum.recentre(rows, float(s.sum()))
         A = rows.dense()
         if self.solver_ == "full" or not A.any():
-            return spectrum.full(A)
+            found = spectrum.full(A)
+            self._remember(rows, s, found.values[:, None] * found.vectors)
+            return found
         return (spectrum.lanczos if self.solver_ == "lanczos" else spectrum.randomized)(A, k or 1, rng)
+
+    def _remember(self, rows: Rows, s: Vector, root: Matrix) -> None:
+        """Keep the sums that the route to the answer had on its way, where they are about the mean."""
+        if self.center:
+            X, none = rows.X, np.zeros(rows.X.shape[1])
+            top = np.maximum(X.max(axis=0), -X.min(axis=0))
+            self.sums_ = Triangle(float(s.sum()), len(X), rows.mean.copy(), none, top, root * rows.scale)
 
     def _accurate(self, found: Spectrum, k: int | None) -> bool:
         """Whether the eigenvalues that will be kept stand clear of the rounding of the covariance."""
@@ -202,39 +266,4 @@ class PrincipalComponentAnalysis(Weighted, Inverts, Transformer):
         return Cost(flops=4.0 * n * d * min(n, d) + 20.0 * min(n, d) ** 3, memory_bytes=16.0 * n * d + 32.0 * d * d)
 
     def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
-        A, V, var = self._rows(X, s).dense(), self.components_, self.explained_variance_
-        divisor = max(float(s.sum()) - self.ddof, 0.0) or float(s.sum())
-        total = float((A * A).sum()) / divisor
-        Z = A @ V.T
-        top = max(total, np.finfo(float).tiny)
-        cross = Z.T @ Z / divisor
-        lost = float(((A - Z @ V) ** 2).sum()) / divisor
-        residual = np.linalg.norm((A.T @ Z / divisor - V.T * var) / top, axis=0)
-        out = Diagnostics(summary={
-            "components": len(var), "rank": self.rank_, "total_variance": total, "reconstruction_error": lost,
-            "discarded_variance": self.discarded_variance_, "explained_ratio": float(var.sum() / top),
-        })  # fmt: skip
-        out.certificates = [
-            Certificate("orthonormality", float(np.abs(V @ V.T - np.eye(len(V))).max()), 1e-10,
-                "the directions have unit length and are at right angles"),
-            Certificate("eigen_residual", float(residual.max()), 1e-9,
-                "largest ‖S v - λ v‖ over the total variance: each direction is an eigenvector of the covariance"),
-            Certificate("reconstruction_gap", abs(lost - self.discarded_variance_) / top, 1e-9,
-                "the mean squared reconstruction error is the sum of the discarded eigenvalues, relative to the total"),
-            Certificate("largest_covariance", float(np.abs(cross - np.diag(np.diag(cross))).max()) / top, 1e-9,
-                "the coordinates are uncorrelated, relative to the total variance"),
-        ]  # fmt: skip
-        return self._report(out)
-
-    def _report(self, out: Diagnostics) -> Diagnostics:
-        var, share = self.explained_variance_, self.explained_variance_ratio_
-        numbers, cumulative = np.arange(1, len(var) + 1), np.cumsum(share)
-        table: list[list[Any]] = [
-            [int(i), float(v), float(np.sqrt(v)), float(r), float(c)]
-            for i, v, r, c in zip(numbers, var, share, cumulative, strict=True)
-        ]
-        columns = ("component", "eigenvalue", "sd", "explained_ratio", "cumulative_ratio")
-        out.tables["components"] = Table(columns, table)
-        out.curves["scree"] = {"x": numbers, "y": var, "explained_ratio": share, "cumulative_ratio": cumulative}
-        out.matrices["components"] = self.components_
-        return out
+        return component_report.certify(self, self._rows(X, s).dense(), float(s.sum()))

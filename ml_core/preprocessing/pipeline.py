@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import reduce, wraps
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,9 @@ from ml_core.capabilities import Delegated, Follows
 from ml_core.certificates import Diagnostics, Notice, Table
 from ml_core.errors import InvalidData, InvalidParameter, Issue, placed
 from ml_core.params import nested
+from ml_core.preprocessing import pipeline_chunks
 from ml_core.registry import algorithm
+from ml_core.sums import chunkable
 from ml_core.validation import check_query
 
 
@@ -95,7 +97,7 @@ class Pipeline(Estimator):
     so that nothing of a validation fold leaks into a scaler. The pipeline can do what its last step can do
     (`inverse_transform` and `sample` where the other steps can be undone too). Weights reach the last step and each
     transformer that takes weights; `update` and `forget` change the last step alone, the transformers stay as fitted.
-    Cost: the sum over the steps.
+    From chunks each step passes over the rows in turn. Cost: the sum over the steps.
 
     References
     ----------
@@ -134,6 +136,8 @@ class Pipeline(Estimator):
     fit_predict = Delegated("_final", _fit_predict)
     get_feature_names_out = Delegated("_final", _names_out)
     inverse_transform = Delegated("_undone", _inverse_transform)
+    _passes = Delegated("_summed", pipeline_chunks.passes)
+    _audit = Delegated("_summed", pipeline_chunks.audit)
     sample = Delegated("_drawn", _sample)
 
     steps_: Annotated[list[Estimator], "the fitted steps"]
@@ -151,7 +155,7 @@ class Pipeline(Estimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Pipeline:
         """Fit each step on the rows as the steps before it leave them; X (n, d), y and weights (n,)."""
-        for name in ("steps_", "n_features_in_"):  # what an earlier fit learned must not decide how this one reads X
+        for name in ("steps_", "n_features_in_"):  # what an earlier fit learned must not decide how X is read
             vars(self).pop(name, None)
         if sample_weight is not None and self._final is not None and not self.weighted:
             raise InvalidData(f"the last step, {type(self._final).__name__}, takes no sample_weight")
@@ -185,7 +189,11 @@ class Pipeline(Estimator):
 
     @property
     def _undone(self) -> Any:
-        return self._final if all(hasattr(s, "inverse_transform") for s in self._parts) else None
+        return self._drawn if hasattr(self._final, "inverse_transform") else None
+
+    @property
+    def _summed(self) -> Any:
+        return self._final if all(chunkable(s) for s in self._parts) else None
 
     @property
     def _drawn(self) -> Any:
@@ -205,8 +213,7 @@ class Pipeline(Estimator):
     def _fit(self, X: Matrix, *rest: Any) -> None:
         given = self._split(rest)
         s = given.get("sample_weight")
-        steps = [clone(step) for step in self.steps]
-        Z = X
+        steps, Z = [clone(step) for step in self.steps], X
         for i, step in enumerate(steps):
             progress.tick(i, len(steps), "steps")
             with naming.use(_names_before(steps[:i])), placed(f"/params/steps/{i}"):
@@ -274,9 +281,7 @@ class Pipeline(Estimator):
         return Cost(flops, memory)
 
     def _width(self, d: int) -> int:
-        for step in self._parts:
-            d = _width(step, d)
-        return d
+        return reduce(lambda width, step: _width(step, width), self._parts, d)
 
 
 def _width(step: Estimator, d: int) -> int:

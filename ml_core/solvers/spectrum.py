@@ -135,6 +135,14 @@ def of_gram(G: Matrix, k: int | None = None) -> Spectrum:
     return Spectrum(np.sqrt(np.maximum(values[::-1], 0.0)), orient(V[:, ::-1].T), float(np.trace(G)), part is None)
 
 
+def root_of_gram(G: Matrix) -> Matrix:
+    """R (r, d) with RᵀR = G for positive semi-definite G of rank r, by Cholesky with pivots; O(d³)."""
+    R, pivots, rank, _ = lapack.dpstrf(G, lower=0)
+    out = np.zeros((rank, len(G)))
+    out[:, pivots - 1] = np.triu(R)[:rank]
+    return out
+
+
 def lanczos(A: Matrix, k: int, rng: np.random.Generator) -> Spectrum:
     """`k` < min(n, d) leading triplets by implicitly restarted Lanczos, to machine precision; O(n d) a step."""
     steps = 0

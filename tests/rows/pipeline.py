@@ -18,6 +18,7 @@ ROWS = [
         ),
         same=("predict",),
         tol=1e-12,
+        chunk_digits=12,
         sklearn_params={"steps": [StandardScaler(), LinearRegression()]},
     ),
 ]

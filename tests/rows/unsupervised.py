@@ -12,6 +12,7 @@ ROWS = [
     Row(
         "principal_component_analysis", {"n_components": 3}, lambda: (data.regression()[0], None), oracle=PCA(3),
         same=("mean_", "explained_variance_ratio_", "singular_values_"), tol=1e-12,
+        chunk_digits=12,
         sklearn_params={"n_components": None},
     ),
 ]  # fmt: skip
