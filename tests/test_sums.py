@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_core import parallel, progress
+from ml_core.base import clone
+from ml_core.decomposition.principal_component_analysis import PrincipalComponentAnalysis
 from ml_core.errors import Cancelled, InvalidData
 from ml_core.linear.linear_regression import LinearRegression
 from ml_core.numerics.triangle import Triangle
@@ -276,3 +278,25 @@ def test_labels_of_another_kind_are_refused():
         fit_chunks(fresh(row), mixed)
     with pytest.raises(InvalidData, match="never seen"):
         whole(row).update(pieces.X[:2], np.array(["a", "zebra"]), sample_weight=[1.0, 1.0])
+
+
+@pytest.mark.parametrize("params", [{}, {"n_components": 2}, {"standardize": True, "ddof": 1}, {"center": False}])
+@pytest.mark.parametrize("solver", ["full", "covariance"])
+def test_components_update_from_every_route_that_keeps_sums(params, solver):
+    r = np.random.default_rng(4)
+    X = r.normal(size=(90, 6)) @ r.normal(size=(6, 6)) + 3
+    model = PrincipalComponentAnalysis(solver=solver, **params)
+    want = clone(model).fit(X)
+    for ours in (clone(model).fit(X[:40]).update(X[40:]), clone(model).fit(np.vstack([X, X[:9]])).forget(X[:9]),
+                 fit_chunks(clone(model), Cut(X, None, None, tuple(np.split(np.arange(90), [3, 30]))))):  # fmt: skip
+        np.testing.assert_allclose(ours.explained_variance_, want.explained_variance_, rtol=1e-9)
+        np.testing.assert_allclose(ours.components_, want.components_, atol=1e-8)
+        np.testing.assert_allclose(ours.discarded_variance_, want.discarded_variance_, rtol=1e-9, atol=1e-12)
+        assert all(c.holds for c in ours.diagnostics(X).certificates)
+
+
+def test_components_without_sums_say_so():
+    X = np.random.default_rng(5).normal(size=(30, 8))
+    model = PrincipalComponentAnalysis(n_components=2, solver="lanczos").fit(X)
+    with pytest.raises(InvalidData, match="keeps no sums"):
+        model.update(X)

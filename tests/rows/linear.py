@@ -1,6 +1,6 @@
 """Rows of the linear family."""
 
-from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 
 from tests.rows import Row, data
 
@@ -13,4 +13,6 @@ ROWS = [
         chunk_digits=13),
     Row("bayesian_linear_regression", BAYES, data.regression, PEER, ("coef_", "predict"), 1e-7, chunk_digits=9,
         sklearn_params={"hyperparameters": "given"}),  # its wide noiseless data drive the evidence's noise to the floor
+    Row("ridge_regression", {"alpha": 2.0}, data.regression, Ridge(alpha=2.0, solver="svd"),
+        ("coef_", "intercept_", "predict"), 1e-12, chunk_digits=13),
 ]  # fmt: skip
