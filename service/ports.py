@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
@@ -34,11 +34,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class NewJob:
-    """A job to be queued.
-
-    `resource` is the id of what it makes; `needs` are ids that may not be deleted meanwhile; `spread` asks for the
-    engine of several machines; `tenant` is the id of the API key that asked, "" without keys.
-    """
+    """A job that makes `resource`; ids in `needs` may not be deleted meanwhile; `tenant` is its API key's id or ""."""
 
     kind: str
     resource: str
@@ -100,6 +96,19 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What is written when an attempt ends: a terminal state, or `queued` to run again; `progress` where it is new."""
+
+    claim: Claim
+    state: State
+    result: Json | None = None
+    error: Json | None = None
+    attempt: Attempt | None = None
+    log_tail: str = ""
+    progress: Json | None = None
+
+
+@dataclass(frozen=True)
 class Page:
     """One page of a listing, newest first, and the cursor of the next one."""
 
@@ -113,6 +122,9 @@ class Leases(Protocol):
     def claim(self, owner: str, free: Mapping[Lane, int]) -> list[Claim]:
         """Take up to free[lane] jobs of each lane, by priority with ageing, then age."""
 
+    def exchange(self, owner: str, outcomes: Sequence[Outcome], free: Mapping[Lane, int]) -> list[Claim]:
+        """End attempts still held and take new jobs at once; long places without a long job serve instant ones."""
+
     def renew(self, owner: str, claims: Sequence[Claim]) -> list[Claim]:
         """Extend the leases; returns the claims still held and not asked to cancel."""
 
@@ -123,15 +135,9 @@ class Leases(Protocol):
         """Store progress; False when the claim is no longer held."""
 
     def finish(
-        self,
-        claim: Claim,
-        state: State,
-        *,
-        result: Json | None = None,
-        error: Json | None = None,
-        attempt: Attempt | None = None,
-        log_tail: str = "",
-    ) -> bool:
+        self, claim: Claim, state: State, *, result: Json | None = None, error: Json | None = None,
+        attempt: Attempt | None = None, log_tail: str = "",
+    ) -> bool:  # fmt: skip
         """End the attempt: a terminal state, or `queued` to run again (fails by itself after the last attempt)."""
 
     def release(self, claims: Sequence[Claim]) -> int:
@@ -277,7 +283,6 @@ class Report:
     progress: Callable[[Json], None]
     cores: int
     attempt: int = 1
-    extra: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

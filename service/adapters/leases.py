@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, insert, or_, select, update
 
 from service.adapters import rules
 from service.adapters.database import Database, Now
 from service.adapters.job_tables import job_attempts, job_of, jobs
-from service.ports import Attempt, Claim, Json, Lane, State
+from service.ports import Attempt, Claim, Json, Lane, Outcome, State
 from service.settings import Settings
+
+LANES: tuple[Lane, ...] = ("long", "instant")
+_KEPT: Select[Any] = select(
+    jobs.c.id, jobs.c.attempt, jobs.c.spared, jobs.c.lost, jobs.c.cancel_requested, jobs.c.owner, jobs.c.started,
+    jobs.c.progress,
+)  # fmt: skip
 
 
 class SqlLeases:
@@ -24,17 +30,35 @@ class SqlLeases:
     def claim(self, owner: str, free: Mapping[Lane, int]) -> list[Claim]:
         """Take up to free[lane] jobs of each lane, best rank first."""
         wanted = {lane: n for lane, n in free.items() if n > 0}
-        ready = select(jobs.c.lane).where(
-            jobs.c.state == "queued", jobs.c.lane.in_(wanted), jobs.c.run_after <= Now()
-        )  # fmt: skip
         with self.db.read() as connection:  # a look costs no write lock
-            lanes = set(connection.execute(ready.distinct()).scalars()) if wanted else set()
-        found = [lane for lane in wanted if lane in lanes]
+            found = _waiting(connection, wanted)
         if not found:
             return []
         with self.db.write() as connection:
             rows = [row for lane in found for row in self._take(connection, owner, lane, wanted[lane])]
         return [Claim(job_of(row), row.attempt, owner) for row in rows]
+
+    def exchange(self, owner: str, outcomes: Sequence[Outcome], free: Mapping[Lane, int]) -> list[Claim]:
+        """End attempts and take new jobs in one transaction; long places without a long job serve instant ones."""
+        wanted = {lane: n for lane, n in free.items() if n > 0}
+        if not outcomes:
+            with self.db.read() as connection:
+                if not _waiting(connection, dict.fromkeys(LANES, 1) if wanted else {}):
+                    return []
+        with self.db.write() as connection:
+            for outcome in outcomes:
+                self._settle(connection, outcome)
+            rows = self._fill(connection, owner, wanted)
+        return [Claim(job_of(row), row.attempt, owner) for row in rows]
+
+    def _fill(self, connection: Connection, owner: str, wanted: Mapping[Lane, int]) -> list[Row[Any]]:
+        waiting = _waiting(connection, dict.fromkeys(LANES, 1)) if wanted else []
+        long = wanted.get("long", 0)
+        rows = list(self._take(connection, owner, "long", long)) if long and "long" in waiting else []
+        instant = wanted.get("instant", 0) + long - len(rows)
+        if instant and "instant" in waiting:
+            rows += self._take(connection, owner, "instant", instant)
+        return rows
 
     def _take(self, connection: Connection, owner: str, lane: Lane, n: int) -> Sequence[Row[Any]]:
         # The CTE is evaluated once; as a plain subquery PostgreSQL may run it again and lock more than n rows.
@@ -61,7 +85,7 @@ class SqlLeases:
         """Extend the leases; returns the claims still held and not asked to cancel."""
         if not claims:
             return []
-        with self.db.write() as connection:
+        with self.db.write(quiet=True) as connection:
             rows = connection.execute(
                 update(jobs)
                 .where(jobs.c.owner == owner, self._any(claims))
@@ -92,11 +116,15 @@ class SqlLeases:
     ) -> bool:  # fmt: skip
         """End the attempt; False, and nothing is written, when the claim is no longer held."""
         with self.db.write() as connection:
-            row = connection.execute(select(jobs).where(_fence(claim)).with_for_update()).one_or_none()
-            if row is None:
-                return False
-            self._end(connection, row, state, result=result, error=error, log_tail=log_tail)
-            connection.execute(insert(job_attempts).values(_attempt(row, attempt, error)))
+            return self._settle(connection, Outcome(claim, state, result, error, attempt, log_tail))
+
+    def _settle(self, connection: Connection, outcome: Outcome) -> bool:
+        row = connection.execute(_KEPT.where(_fence(outcome.claim)).with_for_update()).one_or_none()
+        if row is None:
+            return False
+        self._end(connection, row, outcome.state, result=outcome.result, error=outcome.error,
+                  log_tail=outcome.log_tail, progress=outcome.progress)  # fmt: skip
+        connection.execute(insert(job_attempts).values(_attempt(row, outcome.attempt, outcome.error)))
         return True
 
     def release(self, claims: Sequence[Claim]) -> int:
@@ -126,7 +154,7 @@ class SqlLeases:
 
     def _end(
         self, connection: Connection, row: Row[Any], state: State, *, result: Json | None = None,
-        error: Json | None = None, log_tail: str = "", spared: int = 0,
+        error: Json | None = None, log_tail: str = "", spared: int = 0, progress: Json | None = None,
     ) -> None:  # fmt: skip
         """The one UPDATE out of `running`; the row is locked by this transaction."""
         end = rules.ending(
@@ -141,7 +169,8 @@ class SqlLeases:
                 state=end.state, result=end.result, error=end.error, log_tail=rules.tail(log_tail), lease_until=None,
                 owner=None if again else row.owner, run_after=Now() + end.delay_seconds,
                 started=None if again else row.started, finished=None if again else Now(),
-                progress=None if again else row.progress, spared=row.spared + spared, lost=row.lost + end.lost,
+                progress=None if again else progress or row.progress,
+                spared=row.spared + spared, lost=row.lost + end.lost,
             )
         )  # fmt: skip
 
@@ -151,6 +180,13 @@ class SqlLeases:
     @staticmethod
     def _any(claims: Sequence[Claim]) -> Any:
         return and_(jobs.c.state == "running", jobs.c.id.in_([c.job.id for c in claims]))
+
+
+def _waiting(connection: Connection, lanes: Mapping[Lane, int]) -> list[Lane]:
+    """Those of the lanes in which a job may begin now."""
+    ready = select(jobs.c.lane).where(jobs.c.state == "queued", jobs.c.lane.in_(lanes), jobs.c.run_after <= Now())
+    found = set(connection.execute(ready.distinct()).scalars()) if lanes else set()
+    return [lane for lane in lanes if lane in found]
 
 
 def _fence(claim: Claim) -> Any:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from service.adapters import rules
 from service.errors import Conflict, NotFound
 from service.ids import new_id
-from service.ports import TERMINAL, Attempt, Claim, Job, Json, Lane, NewJob, Page, State
+from service.ports import TERMINAL, Attempt, Claim, Job, Json, Lane, NewJob, Outcome, Page, State
 from service.settings import Settings
 
 
@@ -52,6 +52,16 @@ class MemoryLeases:
             )
             taken = [r for lane, n in free.items() for r in [r for r in ready if r.job.lane == lane][: max(0, n)]]
             return [self._take(row, owner, now) for row in taken]
+
+    def exchange(self, owner: str, outcomes: Sequence[Outcome], free: Mapping[Lane, int]) -> list[Claim]:
+        """End attempts and take new jobs at once; long places without a long job serve instant ones."""
+        with self._lock:
+            for o in outcomes:
+                if o.progress is not None:
+                    self.report(o.claim, o.progress)
+                self.finish(o.claim, o.state, result=o.result, error=o.error, attempt=o.attempt, log_tail=o.log_tail)
+            long = self.claim(owner, {"long": free.get("long", 0)})
+            return long + self.claim(owner, {"instant": free.get("instant", 0) + free.get("long", 0) - len(long)})
 
     def _take(self, row: _Row, owner: str, now: float) -> Claim:
         row.attempt += 1
