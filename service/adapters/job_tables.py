@@ -71,6 +71,7 @@ jobs = Table(
     Index("ix_jobs_state", "state", "id"),
     Index("ix_jobs_kind", "kind", "id"),
     Index("ix_jobs_kind_state", "kind", "state", "id"),
+    Index("ix_jobs_state_resource", "state", "resource"),
     Index("ix_jobs_tenant", "tenant", sqlite_where=_QUEUED, postgresql_where=_QUEUED),
     Index("ix_jobs_finished", "finished"),
 )

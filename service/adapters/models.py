@@ -87,19 +87,20 @@ class SqlModels:
     ) -> Page:
         """Models, newest first."""
         wanted = {"ready": "succeeded"}.get(state, state) if state else None
-        query = _query().order_by(models.c.id.desc()).limit(limit + 1)
-        filters = (
-            (jobs.c.state, wanted),
-            (models.c.algorithm, algorithm),
-            (models.c.dataset, dataset),
-            (models.c.name, name),
-        )
-        for column, value in filters:
-            query = query if value is None else query.where(column == value)
-        query = query if cursor is None else query.where(models.c.id < cursor)
+        filters = ((models.c.algorithm, algorithm), (models.c.dataset, dataset), (models.c.name, name))
+        where = [column == value for column, value in filters if value is not None]
+        where += [] if cursor is None else [models.c.id < cursor]
+        ids = select(models.c.id).where(*where).order_by(models.c.id.desc())
+        if wanted is not None:  # found through the index of the jobs, however few models have the state
+            ids = select(jobs.c.resource).join(models, models.c.id == jobs.c.resource)
+            ids = ids.where(jobs.c.state == wanted, *where).order_by(jobs.c.resource.desc())
+            ids = ids if cursor is None else ids.where(jobs.c.resource < cursor)
         with self.db.read() as c:
-            found = [_model(row) for row in c.execute(query).mappings()]
-        return Page(found[:limit], found[limit - 1]["id"] if len(found) > limit else None)
+            found = list(c.execute(ids.limit(limit + 1)).scalars())
+            shown = _query().where(models.c.id.in_(found[:limit])).order_by(models.c.id.desc())
+            shown = shown if wanted is None else shown.where(jobs.c.state == wanted)
+            items = [_model(row) for row in c.execute(shown).mappings()]
+        return Page(items, found[limit - 1] if len(found) > limit else None)
 
     def change(self, model_id: str, values: Json, revision: int | None) -> None:
         """Change labels or name; Stale when the revision differs."""

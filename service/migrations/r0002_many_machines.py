@@ -18,6 +18,7 @@ def upgrade() -> None:
         jobs.add_column(sa.Column("tenant", sa.String(40), nullable=False, server_default=sa.text("''")))
     op.create_index("ix_jobs_kind", "jobs", ["kind", "id"])
     op.create_index("ix_jobs_kind_state", "jobs", ["kind", "state", "id"])
+    op.create_index("ix_jobs_state_resource", "jobs", ["state", "resource"])
     op.create_index("ix_jobs_tenant", "jobs", ["tenant"], sqlite_where=QUEUED, postgresql_where=QUEUED)
     op.create_index("ix_job_needs_job_id", "job_needs", ["job_id"])
     _tables()
