@@ -236,6 +236,7 @@ def test_a_database_that_goes_away_is_503_until_it_is_back(settings):
             worker.stopping.set()
             worker.thread.join()
             wire.cut()
+            _until(lambda: c.post(f"/v1/models/{model['id']}/predict", json=ROW).status_code == 503)  # it is heard of
             for method, path, body in _asked(model):
                 answer = c.request(method, path, json=body)
                 check_problem(answer, 503, "not-ready")
