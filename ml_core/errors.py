@@ -83,7 +83,11 @@ class Incompatible(MLError, TypeError):
     code = "incompatible"
 
     def __init__(self, loss: str, solver: str, missing: str) -> None:
+        self.parts = (loss, solver, missing)
         super().__init__(f"solver {solver} needs {missing}, which loss {loss} does not have")
+
+    def __reduce__(self) -> tuple[type[Incompatible], tuple[str, ...]]:
+        return type(self), self.parts
 
 
 class OverBudget(MLError):

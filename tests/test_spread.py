@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,13 +15,13 @@ from distributed import Client
 
 from ml_core.cluster.k_means import KMeans
 from ml_core.ensemble.random_forest import RandomForestClassifier
-from ml_core.errors import InvalidData
+from ml_core.errors import Incompatible, InvalidData, Issue, MLError
 from ml_core.parallel import spread_map, use_mapper
 from service.adapters import spread_payload
 from service.adapters.dask_spread import DaskSpread
 from service.adapters.objects import LocalObjects
 from service.container import build
-from service.errors import EngineLost, EngineMismatch
+from service.errors import EngineLost, EngineMismatch, ServiceError
 from service.ports import Job, Limits, Report
 from service.runner.child import verdict_of
 from service.settings import Settings
@@ -230,3 +231,16 @@ def test_the_last_attempt_that_may_lose_its_engine_does_without(cluster):
     with spread_of(settings_of(cluster)).session(job(engine_losses=almost), SILENT) as engine:
         assert engine.notice.code == "engine_away"
     assert Path(cluster.settings.data).exists()
+
+
+def test_every_error_survives_the_way_from_a_worker():
+    def below(cls: type) -> list[type]:
+        return [cls, *(d for c in cls.__subclasses__() for d in below(c))]
+
+    for cls in {*below(MLError), *below(ServiceError)}:
+        error = cls("loss", "solver", "gradient") if cls is Incompatible else cls("what came, what to do")
+        if isinstance(error, MLError) and cls is not Incompatible:
+            error.issues = (Issue("/rows/17/age", "missing", "fill or drop it"),)
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again)) == (cls, str(error))
+        assert getattr(again, "issues", ()) == getattr(error, "issues", ())

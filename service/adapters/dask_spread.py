@@ -11,14 +11,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from socket import gethostname
 from typing import Any
 
 from ml_core.certificates import Notice
 from service.adapters.spread_payload import Shelf, compare, facts, work
-from service.errors import EngineLost
+from service.errors import EngineLost, EngineMismatch
 from service.ports import Engine, Job, Objects, Report
 from service.settings import Settings
 
@@ -65,7 +65,8 @@ class DaskSpread:
             yield Engine(DaskMapper(client, shelf, job, self._settings.engine_wait_seconds))
         finally:
             client.close(timeout=CONNECT_SECONDS)
-            shelf.clear()
+            with suppress(EngineLost):  # a store that is away now keeps them until the sweep of orphans
+                shelf.clear()
 
     def _connected(self, address: str, job: Job, report: Report) -> Any | None:
         """A client of a scheduler that has a worker, or None when there was none for the waiting time."""
@@ -83,6 +84,9 @@ class DaskSpread:
                 if client.nthreads(callback_timeout=ANSWER_SECONDS):
                     compare(facts(), client.run_on_scheduler(facts), f"the scheduler at {address}")
                     return client
+            except ImportError as absent:
+                _close(client)
+                raise EngineMismatch(f"the scheduler at {address} lacks this service: {absent}") from absent
             except BROKEN:
                 pass  # asked again until the deadline
             except BaseException:
