@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from ml_core.arrays import Vector
 
 Reason = Literal["gradient", "objective", "step", "gap", "direct", "max_iter", "line_search", "diverged", "separable"]
 R = TypeVar("R")
+P = ParamSpec("P")
 Steps = Generator[Any, Any, R]
 """A solver written as a generator: it yields what it must know of the rows, is sent the answer, and returns R."""
 
@@ -28,12 +29,23 @@ class Solution:
     trace: list[float] = field(default_factory=list)
 
 
-def answered(steps: Steps[R], answer: Callable[[Any], Any]) -> R:
+def at_once(function: Callable[P, R]) -> Callable[P, Steps[R]]:
+    """The function as a generator that asks nothing."""
+
+    def steps(*args: P.args, **kwargs: P.kwargs) -> Steps[R]:
+        yield from ()
+        return function(*args, **kwargs)
+
+    return steps
+
+
+def answered(steps: Steps[R], answer: Callable[[Any], Any] | None = None) -> R:
     """Run the generator to its end, with `answer(question)` for each thing it yields; what it returns."""
     try:
         question = next(steps)
-        while True:
+        while answer is not None:
             question = steps.send(answer(question))
     except StopIteration as end:
         found: R = end.value
         return found
+    raise TypeError(f"the solver asks for {question!r}, and nobody answers")

@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
-from ml_core.solvers.base import Reason, Solution
+from ml_core.solvers.base import Reason, Solution, Steps, answered, at_once
 from ml_core.solvers.lbfgs import MEMORY, Pair, direction, remember
 
 EPS = float(np.finfo(float).eps)
@@ -25,6 +25,9 @@ STALE_HALVINGS = 2
 FIRST_LOOK = 6
 
 Solve = Callable[[Vector], Vector]
+Point = tuple[float, Vector, Matrix | None]
+Ask = Callable[[Vector, bool], Steps[Point]]
+"""(v, second) → f, ∇f and, if asked for, ∇²f at v; may first yield what it must know of the rows."""
 
 
 class SecondOrder(Protocol):
@@ -87,7 +90,22 @@ def newton(
     whether to give up as separable. Steps between new Hessians are corrected by the last steps (L-BFGS). O(n D q) per
     step, O(n D² q²) per step with a new Hessian.
     """
-    at = _Descent(objective, v0, solve)
+
+    def ask(v: Vector, second: bool) -> Point:
+        return objective.second(v) if second else (*objective.value_gradient(v), None)
+
+    steps = newton_steps(at_once(ask), v0, tol=tol, max_iter=max_iter, hessian_cost=objective.hessian_cost, solve=solve,
+                         slow=at_once(slow) if slow is not None else None, report=report)  # fmt: skip
+    return answered(steps)
+
+
+def newton_steps(
+    ask: Ask, v0: Vector, *, tol: float, max_iter: int, hessian_cost: float, solve: Solve | None = None,
+    slow: Callable[[Vector], Steps[bool]] | None = None, report: bool = True,
+) -> Steps[tuple[Solution, Solve]]:  # fmt: skip
+    """`newton` for an objective whose figures are asked for; `hessian_cost` is a Hessian's price in gradients."""
+    at = _Descent(ask, v0, solve)
+    yield from at.begin()
     trace: list[float] = []
     look = FIRST_LOOK
     for step in range(max_iter + 1):
@@ -101,29 +119,36 @@ def newton(
             return Solution(at.v, step, True, "step", trace), at.solve
         if slow is not None and at.contraction > SLOW and step >= look:
             look *= 2
-            if slow(at.v):
+            if (yield from slow(at.v)):
                 return Solution(at.v, step, False, "separable", trace), at.solve
-        if step < max_iter and not at.move(_pays(left, tol, at.contraction, objective.hessian_cost)):
-            return Solution(at.v, step, False, "line_search", trace), at.solve
+        if step < max_iter:
+            moved = yield from at.move(_pays(left, tol, at.contraction, hessian_cost))
+            if not moved:
+                return Solution(at.v, step, False, "line_search", trace), at.solve
     return Solution(at.v, max_iter, False, "max_iter", trace), at.solve
 
 
 class _Descent:
     """The point, its gradient, the H⁻¹ in use and how well it contracts."""
 
-    def __init__(self, objective: SecondOrder, v: Vector, solve: Solve | None) -> None:
-        self.objective, self.v = objective, v
+    solve: Solve
+
+    def __init__(self, ask: Ask, v: Vector, solve: Solve | None) -> None:
+        self.ask, self.v = ask, v
         self.pairs: deque[Pair] = deque(maxlen=MEMORY)
         self.last, self.contraction, self.stale = np.inf, 0.1, solve is not None
-        if solve is None:
-            self.f, self.g, H = objective.second(v)
-            self.renew(H)
-        else:
-            self.f, self.g = objective.value_gradient(v)
+        if solve is not None:
             self.solve = solve
 
-    def renew(self, H: Matrix) -> None:
+    def begin(self) -> Steps[None]:
+        """Look at the start."""
+        self.f, self.g, H = yield from self.ask(self.v, not self.stale)
+        if not self.stale:
+            self.renew(H)
+
+    def renew(self, H: Matrix | None) -> None:
         """Take the inverse of a Hessian at v."""
+        assert H is not None  # noqa: S101 - asked for
         self.solve, self.stale, self.contraction, self.last = inverse(H), False, 1.0, np.inf
         self.pairs.clear()
 
@@ -135,13 +160,13 @@ class _Descent:
             self.contraction = min(self.left / self.last, 1.0)
         return self.left
 
-    def move(self, fresh: bool) -> bool:
+    def move(self, fresh: bool) -> Steps[bool]:
         """Step, with a new Hessian at the end if `fresh`; a poor step along an old Hessian renews it instead."""
-        found = _search(self.objective, self.v, self.f, self.p, self.left, second=fresh,
-                        tries=STALE_HALVINGS if self.stale else HALVINGS)  # fmt: skip
+        found = yield from _search(self.ask, self.v, self.f, self.p, self.left, second=fresh,
+                                   tries=STALE_HALVINGS if self.stale else HALVINGS)  # fmt: skip
         if found is None:
             if self.stale:
-                self.renew(self.objective.second(self.v)[2])
+                self.renew((yield from self.ask(self.v, True))[2])
                 return True
             return False
         v, self.f, g, H = found
@@ -164,18 +189,14 @@ def _pays(left: float, tol: float, contraction: float, cost: float) -> bool:
 
 
 def _search(
-    objective: SecondOrder, v: Vector, f: float, p: Vector, left: float, *, second: bool, tries: int
-) -> tuple[Vector, float, Vector, Matrix | None] | None:
+    ask: Ask, v: Vector, f: float, p: Vector, left: float, *, second: bool, tries: int
+) -> Steps[tuple[Vector, float, Vector, Matrix | None] | None]:
     """The first of v - p, v - p/2, … that lowers f enough, up to the rounding of f; only v - p gets a Hessian."""
     t = 1.0
     for _ in range(tries):
         trial = v - t * p
-        H: Matrix | None = None
         with np.errstate(over="ignore", invalid="ignore"):
-            if second and t == 1.0:
-                ft, gt, H = objective.second(trial)
-            else:
-                ft, gt = objective.value_gradient(trial)
+            ft, gt, H = yield from ask(trial, second and t == 1.0)
         if np.isfinite(ft) and ft <= f - ARMIJO * t * left**2 + 32 * EPS * abs(f):
             return trial, ft, gt, H
         t /= 2
