@@ -10,7 +10,7 @@ from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.linear.bayesian_linear_regression import BayesianLinearRegression
 from ml_core.linear.linear_regression import LinearRegression
 from ml_core.linear.ridge_regression import RidgeRegression
-from tests.least_squares import problem
+from tests.least_squares import KNOWN_X, KNOWN_Y, problem
 
 
 @pytest.mark.parametrize("offset", [0.0, 10.0])
@@ -22,6 +22,29 @@ def test_a_penalised_bias_solves_the_printed_equations(offset):
     np.testing.assert_allclose([m.intercept_, *m.coef_], want, rtol=1e-10)
     np.testing.assert_allclose(m.effective_parameters_, np.trace(A @ np.linalg.solve(A.T @ A + 3 * np.eye(5), A.T)))
     assert all(c.holds for c in m.diagnostics(X, y).certificates)
+
+
+def test_known_values():
+    m = RidgeRegression().fit(KNOWN_X, KNOWN_Y)
+    report = m.diagnostics(KNOWN_X, KNOWN_Y)
+    np.testing.assert_allclose([m.coef_[0], m.intercept_], [0.9166667, 0.4583333], atol=1e-7)
+    assert m.effective_parameters_ == pytest.approx(1.8333333)
+    assert report.summary["leave_one_out_mse"] == pytest.approx(2.5886198)
+    biased = RidgeRegression(penalize_bias=True).fit(KNOWN_X, KNOWN_Y)
+    np.testing.assert_allclose([biased.coef_[0], biased.intercept_], [1.0, 0.2])
+    assert RidgeRegression(alpha=4.0).fit(KNOWN_X, KNOWN_Y).coef_[0] == pytest.approx(0.6111111)
+
+
+@pytest.mark.parametrize("params", [{}, {"penalize_bias": True}, {"fit_intercept": False}])
+def test_leaving_one_out_equals_refitting(params):
+    X, y = problem(n=12)
+    errors = []
+    for i in range(12):
+        rest = np.arange(12) != i
+        errors.append(y[i] - RidgeRegression(**params).fit(X[rest], y[rest]).predict(X[i : i + 1])[0])
+    report = RidgeRegression(**params).fit(X, y).diagnostics(X, y)
+    assert report.summary["leave_one_out_mse"] == pytest.approx(np.mean(np.square(errors)), rel=1e-9)
+    assert all(c.holds for c in report.certificates)
 
 
 @pytest.mark.parametrize("shape", [(40, 4), (6, 30)])

@@ -137,9 +137,34 @@ class RidgeRegression(Additive, Weighted, MultiOutput, Regressor):
         ]  # fmt: skip
         out.tables["outputs"] = Table(("output", "rss", "tss", "r2"), outputs)
         out.curves["path"] = self._path(n)
-        text = "errors of leaving one row out take the leverage of every row; the path has their invariant mean (gcv)"
+        text = "errors of leaving one row out take all rows in memory; the path has their invariant mean (gcv)"
         out.warnings.append(Notice("rows_not_in_memory", text))
         return out
+
+    def _diagnose(self, X: Matrix, y: Vector | Matrix, s: Vector) -> Diagnostics:
+        out = super()._diagnose(X, y, s)
+        out.warnings = [n for n in out.warnings if n.code != "rows_not_in_memory"]
+        h = self._leverages(X)
+        r = y.reshape(len(X), -1) - (X - self.center_) @ self.weights_ - self.offset_
+        left = np.where(1 - h > 1e-10, 1 - h, np.nan)[:, None]
+        out.summary["leave_one_out_mse"] = float(np.mean(s @ (r / left) ** 2 / s.sum()))
+        out.summary["largest_leverage"] = float(h.max())
+        off = abs(float(s @ h) - self.effective_parameters_)
+        out.certificates.append(Certificate(
+            "leverage_sum_error", off, 1e-6 * len(self.center_),
+            "the leverages of the training rows add up to the effective parameters"))  # fmt: skip
+        return out
+
+    def _leverages(self, X: Matrix) -> Vector:
+        """(n,) ∂fᵢ/∂yᵢ of a row of weight 1."""
+        A, _ = self._system()
+        _, size, Vt = svd(A, full_matrices=False, check_finite=False)
+        gain = _gain(size, self.alpha_, max(A.shape))
+        K = Vt.T * np.sqrt(np.divide(gain, size, out=np.zeros_like(size), where=size > 0))
+        if self._bias():
+            return np.asarray(((K[0] + X @ K[1:]) ** 2).sum(axis=1))
+        h = (((X - self.center_) @ K) ** 2).sum(axis=1)
+        return np.asarray(h + (1 / self.sums_.triangle.total if self.fit_intercept else 0.0))
 
     def _path(self, n: float) -> dict[str, Any]:
         """Of penalties, all from one decomposition: degrees of freedom, RSS, generalised cross-validation, ‖w‖."""
