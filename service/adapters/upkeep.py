@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -111,15 +111,28 @@ class Upkeep:
 
 
 def _named(c: Connection, keys: Sequence[str]) -> set[str]:
-    """Of `tables/<sha256>.parquet` and `models/<model>/…` those in use; any other key counts as in use."""
+    """Of `tables/<sha256>.parquet`, `models/<model>/…`, `spread/<job>/…` those in use; other keys count as in use."""
     tables = {key.removeprefix("tables/").partition(".")[0]: key for key in keys if key.startswith("tables/")}
     makers: dict[str, list[str]] = {}
     for key in keys:
         if key.startswith("models/") and key.count("/") > 1:
             makers.setdefault(key.split("/")[1], []).append(key)
+    spread = {key: key.split("/")[1] for key in keys if key.startswith("spread/") and key.count("/") > 1}
     used = c.execute(select(datasets.c.sha256).where(datasets.c.sha256.in_(tables))).scalars()
-    known = {*tables.values(), *(key for group in makers.values() for key in group)}
-    return {key for key in keys if key not in known} | {tables[sha] for sha in used} | _of_models(c, makers)
+    known = {*tables.values(), *spread, *(key for group in makers.values() for key in group)}
+    return (
+        {key for key in keys if key not in known}
+        | {tables[sha] for sha in used}
+        | _of_models(c, makers)
+        | _of_spread_fits(c, spread)
+    )
+
+
+def _of_spread_fits(c: Connection, spread: Mapping[str, str]) -> set[str]:
+    """The keys whose job has not ended."""
+    going = select(jobs.c.id).where(jobs.c.id.in_(spread.values()), jobs.c.state.not_in(TERMINAL))
+    busy = set(c.execute(going).scalars())
+    return {key for key, job in spread.items() if job in busy}
 
 
 def _of_models(c: Connection, makers: dict[str, list[str]]) -> set[str]:

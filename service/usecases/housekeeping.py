@@ -12,7 +12,7 @@ from itertools import islice
 from service.ports import Job, Json, Objects, Report, Upkeep
 from service.settings import Settings
 
-PREFIXES = ("tables/", "models/")
+PREFIXES = ("tables/", "models/", "spread/")
 BATCH = 200
 
 

@@ -101,6 +101,19 @@ def test_orphans_go_and_what_is_named_or_young_stays(world: Any) -> None:
     assert world.sweep()["objects"] == 0
 
 
+def test_what_a_spread_fit_shares_goes_once_its_job_has_ended(world: Any) -> None:
+    ended = f"spread/{fitted(world, 'mdl_1')}/1/ab.npy"
+    waiting = f"spread/{world.ledger.put(replace(NEW, resource='mdl_2')).id}/1/ab.npy"
+    world.shelf.ages = {
+        ended: 25 * HOUR,
+        waiting: 25 * HOUR,
+        "spread/job_gone/2/cd.pickle": 25 * HOUR,
+        "spread/odd": 1e9,
+    }
+    world.sweep()
+    assert set(world.shelf.ages) == {waiting, "spread/odd"}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_named_is_ever_removed(world: Any, seed: int) -> None:
     """Random histories against an oracle that knows what each step named."""
