@@ -33,15 +33,24 @@ COMMAND = (sys.executable, "-m", "benchmarks.engine", "runner")
 LATENCIES = 100
 
 
-def run(settings: Settings, job: Job, report: Report) -> dict[str, Any]:
+class Worker:
     """The work: nothing, or an endless loop that says who it is."""
-    began = time.time()
-    if job.kind == "loop":
-        with Path(job.spec["mark"]).open("a") as file:
-            file.write(f"{os.getpid()} {began}\n")
-        while True:
-            began += 1.0
-    return {"began": began}
+
+    def __init__(self, settings: Settings) -> None:
+        """It needs no services."""
+
+    def run(self, job: Job, report: Report) -> dict[str, Any]:
+        """Do it."""
+        began = time.time()
+        if job.kind == "loop":
+            with Path(job.spec["mark"]).open("a") as file:
+                file.write(f"{os.getpid()} {began}\n")
+            while True:
+                began += 1.0
+        return {"began": began}
+
+    def rest(self) -> None:
+        """Nothing is held."""
 
 
 def quantiles(values: list[float]) -> dict[str, float]:
@@ -144,6 +153,6 @@ async def measure(n: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["runner"]:
-        run_runner(Settings.from_env(os.environ), work="benchmarks.engine:run")
+        run_runner(Settings.from_env(os.environ), work="benchmarks.engine:Worker")
     else:
         json.dump(asyncio.run(measure(int((sys.argv[1:] or ["1000"])[0]))), sys.stdout, indent=2)

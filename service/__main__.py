@@ -65,7 +65,7 @@ def _serve(settings: Settings, given: argparse.Namespace) -> int:
 def _runner(settings: Settings, given: argparse.Namespace) -> int:
     from service.runner.loop import main as run  # noqa: PLC0415
 
-    run(settings, work="service.work:run")
+    run(settings)
     return 0
 
 

@@ -16,6 +16,21 @@ KINDS: dict[str, Callable[[Services, Job, Report], Json]] = {
 }
 
 
+class Worker:
+    """One worker process: its services are built once and serve all its jobs."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._services = build(settings)
+
+    def run(self, job: Job, report: Report) -> Json:
+        """Do the job; the return value becomes its result."""
+        return KINDS[job.kind](self._services, job, report)
+
+    def rest(self) -> None:
+        """Nothing to do for a while: hold no connection to the database."""
+        self._services.db.engine.dispose()
+
+
 def run(settings: Settings, job: Job, report: Report) -> Json:
-    """Do the job with this process's own services; its return value becomes the job's result."""
-    return KINDS[job.kind](build(settings), job, report)
+    """Do one job with services of its own."""
+    return Worker(settings).run(job, report)

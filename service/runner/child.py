@@ -1,22 +1,26 @@
-"""What runs in the child: one attempt of one job, then the end of the process.
+"""What runs in the child: one attempt of a job, and another one only after a short job that left nothing behind.
 
-The child and the runner speak lines of JSON over a socket: `{"hello": pid, …}` when ready, one job comes back,
-`{"progress": …}` at most five times a second, and at last `{"result": …}` or `{"error": …, "state": …}`.
+The child and the runner speak lines of JSON over a socket: `{"hello": pid, …}` when ready, a job comes back,
+`{"progress": …}` at most five times a second, and at last `{"result": …}` or `{"error": …, "state": …}` with `again`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import faulthandler
+import gc
 import os
 import resource
+import select
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
@@ -31,10 +35,25 @@ from service.errors import (
     StorageFull,
 )
 from service.ports import Job, Json, Report, State
-from service.runner.process import die_with_parent, status_bytes
+from service.runner.process import children, die_with_parent, status_bytes
 from service.settings import Settings
 
-Work = Callable[[Settings, Job, Report], Json]
+
+class Worker(Protocol):
+    """What works on the jobs of one process."""
+
+    def run(self, job: Job, report: Report) -> Json:
+        """Do the job; the return value becomes its result."""
+
+    def rest(self) -> None:
+        """Nothing to do for a while: give back what can be had again."""
+
+
+Work = Callable[[Settings], Worker]
+SHORT_SECONDS = 1.0  # a process that did a longer job is not used again
+MOST_JOBS = 100
+GROWTH_BYTES = 200 << 20
+REST_SECONDS = 1.0
 PROGRESS_SECONDS = 0.2
 CPU_SLACK_SECONDS = 60
 LONGEST_CPU_SECONDS = 2.0**31
@@ -52,16 +71,10 @@ _ORDERS = msgspec.json.Decoder(Order)  # made before the fork, used once in each
 
 
 def live(work: Work, settings: Settings, pipe: socket.socket, log: int, parent: int) -> None:
-    """Wait for one job, work on it, answer, and end; never returns."""
+    """Work on jobs as long as they are short and leave nothing behind, then end; never returns."""
     try:
         _settle_in(log, parent)
-        _send(pipe, {"hello": os.getpid(), "anonymous_bytes": _anonymous()})
-        line = pipe.makefile("rb").readline()
-        if line:
-            os.nice(NICENESS)
-            order = _ORDERS.decode(line)
-            _limit(order.job)
-            _send(pipe, {**_answer(work, settings, order, pipe), **_usage()})
+        _Life(work, settings, pipe).run()
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -69,6 +82,60 @@ def live(work: Work, settings: Settings, pipe: socket.socket, log: int, parent: 
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+class _Life:
+    """What the process does between its first and its last job."""
+
+    def __init__(self, work: Work, settings: Settings, pipe: socket.socket) -> None:
+        self._work, self._settings, self._pipe = work, settings, pipe
+        self._worker: Worker | None = None
+        self._jobs = 0
+        try:
+            self._worker = self._ready()
+            self._worker.rest()
+        except Exception:  # told in the log; the job that comes tries again and has the error as its own
+            traceback.print_exc()
+        self._own = _anonymous()
+
+    def run(self) -> None:
+        """Say hello, then take one order after the other."""
+        _send(self._pipe, {"hello": os.getpid(), "anonymous_bytes": self._own})
+        orders = self._pipe.makefile("rb")
+        while line := self._next(orders):
+            if self._jobs == 0:
+                os.nice(NICENESS)
+            self._jobs += 1
+            answer = self._attempt(_ORDERS.decode(line))
+            sys.stdout.flush()
+            sys.stderr.flush()
+            _send(self._pipe, answer)
+            if not answer["again"]:
+                return
+
+    def _next(self, orders: BinaryIO) -> bytes:
+        if self._jobs and not select.select([self._pipe], [], [], REST_SECONDS)[0]:
+            if self._worker is not None:
+                self._worker.rest()
+            gc.collect()
+        return orders.readline()
+
+    def _attempt(self, order: Order) -> Json:
+        began, before = time.monotonic(), _cpu_seconds()
+        _limit(order.job)
+        answer = _answer(lambda report: self._ready().run(order.job, report), order, self._pipe)
+        now = _anonymous()
+        again = (
+            "result" in answer and self._jobs < MOST_JOBS and time.monotonic() - began < SHORT_SECONDS
+            and threading.active_count() == 1 and not children(os.getpid()) and now - self._own < GROWTH_BYTES
+        )  # fmt: skip
+        usage = {"cpu_seconds": _cpu_seconds() - before, "peak_rss_bytes": status_bytes("self", "VmHWM")}
+        return {**answer, **usage, "again": again, "anonymous_bytes": now}
+
+    def _ready(self) -> Worker:
+        if self._worker is None:
+            self._worker = self._work(self._settings)
+        return self._worker
 
 
 def _settle_in(log: int, parent: int) -> None:
@@ -91,20 +158,28 @@ def _settle_in(log: int, parent: int) -> None:
 
 
 def _limit(job: Job) -> None:
-    """Memory as a limit on data pages above today's, which gives a clean MemoryError; CPU as a backstop."""
-    data = min(status_bytes("self", "VmData") + job.limits.memory_bytes, sys.maxsize)
-    resource.setrlimit(resource.RLIMIT_DATA, (data, data))
-    cpu = int(min(job.limits.wall_seconds * (os.cpu_count() or 1), LONGEST_CPU_SECONDS)) + CPU_SLACK_SECONDS
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    """Memory as a limit on data pages above today's, which gives a clean MemoryError; CPU as a backstop.
+
+    Only the soft limits are set, so that the next job of this process can have its own.
+    """
+    Path("/proc/self/clear_refs").write_text("5")  # the peak of memory starts again
+    _soft(resource.RLIMIT_DATA, min(status_bytes("self", "VmData") + job.limits.memory_bytes, sys.maxsize))
+    cpu = min(_cpu_seconds() + job.limits.wall_seconds * (os.cpu_count() or 1), LONGEST_CPU_SECONDS)
+    _soft(resource.RLIMIT_CPU, int(cpu) + CPU_SLACK_SECONDS)
+    _soft(resource.RLIMIT_CORE, 0)
 
 
-def _answer(work: Work, settings: Settings, order: Order, pipe: socket.socket) -> Json:
+def _soft(what: int, limit: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    resource.setrlimit(what, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def _answer(work: Callable[[Report], Json], order: Order, pipe: socket.socket) -> Json:
     """Run the work; every exception becomes an error that tells whose fault it was."""
     voice = _Voice(pipe)
     report = Report(voice.progress, order.job.limits.cores, order.attempt)
     try:
-        result = work(settings, order.job, report)
+        result = work(report)
         return {"result": msgspec.Raw(msgspec.json.encode(result, enc_hook=_plain)), **voice.rest()}
     except MemoryError as hunger:
         return {**_failed(memory_error(order.job, _text(hunger), peak=status_bytes("self", "VmHWM"))), **voice.rest()}
@@ -177,10 +252,9 @@ def _failed(error: Json, state: State = "failed") -> Json:
     return {"error": error, "state": state}
 
 
-def _usage() -> Json:
+def _cpu_seconds() -> float:
     own, below = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    seconds = own.ru_utime + own.ru_stime + below.ru_utime + below.ru_stime
-    return {"cpu_seconds": seconds, "peak_rss_bytes": max(own.ru_maxrss, below.ru_maxrss) * 1024}
+    return own.ru_utime + own.ru_stime + below.ru_utime + below.ru_stime
 
 
 def _anonymous() -> int:

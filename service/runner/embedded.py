@@ -17,7 +17,7 @@ log = logging.getLogger("postfit.embedded")
 COMMAND = (sys.executable, "-m", "service", "runner")
 STABLE_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 30.0
-STOP_SECONDS = 15.0
+STOP_SECONDS = 10.0  # beyond the grace period
 
 
 class Embedded:
@@ -34,6 +34,7 @@ class Embedded:
         clean = {k: v for k, v in environ.items() if not k.startswith("POSTFIT_")}
         self._environ = {**clean, **settings.to_env(parent=os.getpid())}
         self._pulse = Pulse(settings.data)
+        self._stop_seconds = settings.grace_seconds + STOP_SECONDS
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -58,17 +59,17 @@ class Embedded:
         """Process id of the runner."""
         return self._process.pid if self._process is not None else None
 
-    def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Ask the runner to end, wait, and kill it when it does not."""
+    def stop(self) -> None:
+        """Ask the runner to end, wait for its grace period and a bit, and kill it when it does not."""
         with self._lock:
             self._stopping.set()
             if self._process is not None and self._process.poll() is None:
                 self._process.terminate()
         if self._thread.ident is None:
             return
-        self._thread.join(seconds)
+        self._thread.join(self._stop_seconds)
         if self._process is not None and self._process.poll() is None:
-            log.warning("the runner did not end within %.0f s and is killed", seconds)
+            log.warning("the runner did not end within %.0f s and is killed", self._stop_seconds)
             self._process.kill()
         self._thread.join()
 
@@ -81,8 +82,9 @@ class Embedded:
                     return
                 self._pulse.forget()
                 self._process = subprocess.Popen(  # noqa: S603 - the command is the program's own
-                    self._command, env=self._environ, stdin=subprocess.DEVNULL
-                )
+                    self._command, env=self._environ, stdin=subprocess.DEVNULL,
+                    process_group=0,  # Ctrl-C goes to the server alone, which then asks the runner once
+                )  # fmt: skip
                 self.starts += 1
             code = self._process.wait()
             if self._stopping.is_set():

@@ -1,4 +1,7 @@
-"""A small fork server: imports and compiled kernels are loaded once, every attempt then starts from a warm copy.
+"""A small fork server: imports and compiled kernels are loaded once, every worker then starts from a warm copy.
+
+It answers as soon as its imports are done, while a process of its own compiles what is not in the cache yet; then it
+loads the kernels from there, and children made after that have them.
 
 The server (`python -m service.runner.forkserver`) has one thread, so that PR_SET_PDEATHSIG of its children follows its
 life, and holds no pipe that a child could inherit: when the runner is killed the server dies, and the children with it.
@@ -15,12 +18,13 @@ import signal
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from service.runner.child import Work, live
+from service.runner.child import NICENESS, Work, live
 from service.runner.process import adopt_orphans, children, die_with_parent, kill_group, kill_tree
 from service.settings import Settings
 
@@ -40,7 +44,6 @@ class ForkServer:
     """The runner's side: start the server, ask for children, hear of their ends."""
 
     def __init__(self, settings: Settings, work: str, warm: str | None, environ: Mapping[str, str]) -> None:
-        self.warm = warm is not None
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         clean = {k: v for k, v in environ.items() if not k.startswith("POSTFIT_")}
         command = [sys.executable, "-m", "service.runner.forkserver", str(theirs.fileno()), str(os.getpid()), work]
@@ -51,6 +54,7 @@ class ForkServer:
         theirs.close()
         self.control.setblocking(False)
         self.ready = False
+        self.warm = warm is None
 
     def spawn(self) -> tuple[socket.socket, int]:
         """Ask for a child; its socket, and the reading end of its output."""
@@ -81,8 +85,8 @@ class ForkServer:
                 return None
             if not message:
                 return None
-            if message == b"ready":
-                self.ready = True
+            if message in (b"ready", b"warm"):
+                self.ready, self.warm = True, self.warm or message == b"warm"
             else:
                 found.append(msgspec.json.decode(message, type=Exit))
 
@@ -109,10 +113,14 @@ def load(path: str) -> Callable[..., Any]:
 class _Server:
     """The server's side: a loop over requests to fork and children that ended."""
 
-    def __init__(self, control: socket.socket, work: Work, settings: Settings) -> None:
+    def __init__(
+        self, control: socket.socket, work: Work, settings: Settings, warm: Callable[[], object] | None
+    ) -> None:
         self._control = control
         self._work = work
         self._settings = settings
+        self._warm = warm
+        self._compiler: int | None = None
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._children: set[int] = set()
 
@@ -122,15 +130,50 @@ class _Server:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for ignored in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ignored, signal.SIG_IGN)
+        self._control.send(b"ready")
+        if self._warm is not None:
+            self._compile(self._warm)
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
-            self._control.send(b"ready")
             while True:
                 for key, _ in selector.select():
                     if key.fileobj is self._control and not self._serve():
                         return
                 self._reap()
+
+    def _compile(self, warm: Callable[[], object]) -> None:
+        """Fill the cache of kernels in a process of its own, because a compiler never gives its memory back."""
+        server, pid = os.getpid(), os.fork()
+        if pid:
+            self._compiler = pid
+            self._children.add(pid)
+            return
+        self._leave_to_child()
+        die_with_parent(server)
+        os.nice(NICENESS)
+        code = 1
+        try:
+            warm()
+            code = 0
+        except Exception:
+            traceback.print_exc()
+        os._exit(code)
+
+    def _load(self, code: int) -> None:
+        """The kernels are in the cache (or this process compiles what a failed compiler left): load them."""
+        if code:
+            sys.stderr.write(f"the process that compiles the kernels ended with {code}\n")
+        if self._warm is not None:
+            self._warm()
+        gc.collect()
+        gc.freeze()
+        self._control.send(b"warm")
+
+    def _leave_to_child(self) -> None:
+        signal.set_wakeup_fd(-1)
+        for inherited in (self._control.fileno(), self._wake, self._woken):
+            os.close(inherited)
 
     def _serve(self) -> bool:
         message, descriptors, _, _ = socket.recv_fds(self._control, 16, 2, socket.MSG_CMSG_CLOEXEC)
@@ -151,9 +194,7 @@ class _Server:
         server = os.getpid()
         pid = os.fork()
         if pid == 0:
-            signal.set_wakeup_fd(-1)
-            for inherited in (self._control.fileno(), self._wake, self._woken):
-                os.close(inherited)
+            self._leave_to_child()
             live(self._work, self._settings, pipe, log, server)
         self._children.add(pid)
 
@@ -172,6 +213,9 @@ class _Server:
                 return
             if pid in self._children:
                 self._children.remove(pid)
+                if pid == self._compiler:
+                    self._load(os.waitstatus_to_exitcode(status))
+                    continue
                 kill_group(pid)
                 self._tell(pid, status, usage)
                 self._kill_orphans()
@@ -192,14 +236,12 @@ def main(control: str, parent: str, work: str, warm: str | None = None) -> None:
     """Load everything, then serve."""
     die_with_parent(int(parent))
     adopt_orphans()
-    function = load(work)
-    if warm:
-        load(warm)()
+    function, warming = load(work), load(warm) if warm else None
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(control)) as pipe:
         pipe.set_inheritable(False)
-        _Server(pipe, function, Settings.from_env(os.environ)).run()
+        _Server(pipe, function, Settings.from_env(os.environ), warming).run()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ from service.settings import Settings
 
 log = logging.getLogger("postfit.runner")
 SPARES = 2
+USED_SECONDS = 5.0  # a process that did a job waits so long for the next one
+PULSE_SECONDS = 1.0
+STIR = "stir"
 RETRY_SECONDS = (0.2, 30.0)
 Through = dict[int, tuple[Child, Exit | None]]  # by process id
 
@@ -56,8 +59,8 @@ class Backoff:
 class Pool:
     """Keeps children ready and hears of everything that happens to them.
 
-    A first fork server answers as soon as its imports are done, while a second one compiles what is not in the cache
-    yet; when that one is warm it takes over and the first ends with its last child.
+    `spares` are fresh; `used` did a short job and take another one of the same tenant, so that what is left of a job in
+    the memory of its process is never near the data of somebody else.
     """
 
     def __init__(self, settings: Settings, program: Program, environ: Mapping[str, str]) -> None:
@@ -65,16 +68,21 @@ class Pool:
         self._program = program
         self._environ = environ
         self._selector = selectors.DefaultSelector()
-        self._pulse = Pulse(settings.data)
-        self._servers: list[ForkServer] = []
+        self._pulse = Pulse(settings.data) if settings.parent is not None else None
+        self._server: ForkServer | None = None
         self._new_server, self._new_child = Backoff(), Backoff()
         self._known: dict[int, Child] = {}
         self._starting: list[Child] = []
         self.spares: list[Child] = []
+        self.used: list[Child] = []
         self.busy: list[Child] = []
-        self.refreshed = False
+        self.refreshed = self.stirred = False
         self._woken, self.wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def hear(self, descriptor: int) -> None:
+        """Wake up, and say `stirred`, when this descriptor is readable; whoever asks for the news resets it."""
+        self._selector.register(descriptor, selectors.EVENT_READ, STIR)
 
     def free(self) -> dict[Lane, int]:
         """Places per lane: one is kept for instant jobs, which may also use the long ones that nobody wants."""
@@ -86,27 +94,49 @@ class Pool:
     def wait(self, seconds: float) -> list[tuple[Child, Exit | None]]:
         """Pass time until something happens; returns the children that are through, with their exit where known."""
         self._refill()
-        self._pulse.beat(self._fault())
-        through: dict[int, tuple[Child, Exit | None]] = {}
-        self.refreshed = False
-        for key, _ in self._selector.select(seconds):
+        if self._pulse is not None:
+            self._pulse.beat(self.fault())
+        through: Through = {}
+        self.refreshed = self.stirred = False
+        for key, _ in self._selector.select(min(seconds, self._patience())):
             if isinstance(key.data, Child):
                 self._hear(key.data, through)
+            elif key.data is STIR:
+                self.stirred = True
             elif key.fileobj is self._woken:
                 os.read(self._woken, 512)
-        for server in list(self._servers):
-            exits = server.exits()
-            for end in exits or ():
-                self._ended(end, through)
-            if exits is None:
-                self._lost(server, through)
+            elif self._server is not None:
+                self._listen(self._server, through)
         return list(through.values())
 
+    def _patience(self) -> float:
+        """Seconds until something must be tried again."""
+        return PULSE_SECONDS if self._new_server.over() and self._new_child.over() else RETRY_SECONDS[0]
+
+    def _listen(self, server: ForkServer, through: Through) -> None:
+        was_warm, exits = server.warm, server.exits()
+        for end in exits or ():
+            self._ended(end, through)
+        if exits is None:
+            self._lost(server, through)
+        elif server.warm and not was_warm:
+            self._forget(cold=True)
+
     def start(self, claim: Claim) -> None:
-        """Give the job to a spare child."""
-        child = self.spares.pop(0)
+        """Give the job to a child that worked for the same tenant, or to a fresh one."""
+        child = next((c for c in self.used if c.tenant == claim.job.tenant), None) or self.spares[0]
+        (self.used if child in self.used else self.spares).remove(child)
         child.assign(claim)
         self.busy.append(child)
+
+    def keep(self, child: Child) -> None:
+        """The attempt is over and its process may work on another job."""
+        self.busy.remove(child)
+        child.rest()
+        if child.warm == (self._server is not None and self._server.warm):
+            self.used.append(child)
+        else:
+            self._close(child)
 
     def drop(self, child: Child) -> None:
         """The attempt is over: end the process, whatever it still does."""
@@ -116,38 +146,42 @@ class Pool:
 
     def close(self) -> None:
         """End every process."""
-        for child in [*self.busy, *self.spares, *self._starting]:
+        for child in [*self.busy, *self.used, *self.spares, *self._starting]:
             if child.pid:
                 child.kill("lost")
             self._close(child)
-        for server in list(self._servers):
-            self._end(server)
+        if self._server is not None:
+            self._end(self._server)
         self._selector.close()
         os.close(self._woken)
         os.close(self.wake)
 
-    def _fault(self) -> str | None:
+    def fault(self) -> str | None:
         """Why no job can be worked on now."""
         if self.busy or self.spares:
             return None
         for failures, what in ((self._new_server.failures, "fork server"), (self._new_child.failures, "workers")):
             if failures:
                 return f"the worker process lost its {what} {failures} times in a row and tries again: see its log"
-        return None if any(server.ready for server in self._servers) else "the worker process is starting"
+        ready = self._server is not None and self._server.ready
+        return None if ready else "the worker process is starting"
 
     def _refill(self) -> None:
-        if self._new_server.over():
-            self._start_servers()
-        current = next((s for s in reversed(self._servers) if s.ready), None)
-        if current is None:
+        if self._server is None and self._new_server.over():
+            self._server = ForkServer(self._settings, self._program.work, self._program.warm, self._environ)
+            self._selector.register(self._server.control, selectors.EVENT_READ)
+        server = self._server
+        if server is None or not server.ready:
             return
-        self._retire(current)
-        if current.warm or not self._program.warm:
+        if server.warm:
             self._new_server.reset()
+        for child in [c for c in self.used if time.monotonic() - c.idle_since > USED_SECONDS]:
+            self.used.remove(child)
+            self._close(child)
         wanted = min(SPARES, self._settings.slots + 1)
         while self._new_child.over() and len(self.spares) + len(self._starting) < wanted:
             try:
-                child = Child(*current.spawn(), server=current)
+                child = Child(*server.spawn(), warm=server.warm)
             except OSError as failed:
                 log.warning("no worker can be started now: %s", failed)
                 self._new_child.failed()
@@ -156,29 +190,10 @@ class Pool:
             self._selector.register(child.pipe, selectors.EVENT_READ, child)
             self._selector.register(child.log, selectors.EVENT_READ, child)
 
-    def _start_servers(self) -> None:
-        warm = self._program.warm
-        if not self._servers:
-            self._begin(None)
-        elif warm and self._servers[0].ready and not any(server.warm for server in self._servers):
-            self._begin(warm)
-
-    def _begin(self, warm: str | None) -> None:
-        server = ForkServer(self._settings, self._program.work, warm, self._environ)
-        self._selector.register(server.control, selectors.EVENT_READ)
-        self._servers.append(server)
-
-    def _retire(self, current: ForkServer) -> None:
-        """Let go of the servers before this one, each as soon as nobody works there."""
-        for server in self._servers[: self._servers.index(current)]:
-            self._forget(server)
-            if all(child.server is not server for child in self.busy):
-                self._end(server)
-
-    def _forget(self, server: ForkServer) -> None:
-        """Close the children of a server that have no work."""
-        for waiting in (self._starting, self.spares):
-            for child in [child for child in waiting if child.server is server]:
+    def _forget(self, cold: bool = False) -> None:
+        """Close the children that have no work: all, or those made before the kernels were there."""
+        for waiting in (self._starting, self.spares, self.used):
+            for child in [child for child in waiting if not (cold and child.warm)]:
                 waiting.remove(child)
                 self._close(child)
 
@@ -208,8 +223,9 @@ class Pool:
         if child in self._starting:
             self._starting.remove(child)
             self._new_child.failed()
-        if child in self.spares:
-            self.spares.remove(child)
+        for waiting in (self.spares, self.used):
+            if child in waiting:
+                waiting.remove(child)
         self._close(child)
 
     def _ended(self, end: Exit, through: Through) -> None:
@@ -224,19 +240,18 @@ class Pool:
             self._silent(child)
 
     def _lost(self, server: ForkServer, through: Through) -> None:
-        """A fork server ended; its children end with it."""
+        """The fork server ended; its children end with it."""
         self._end(server)
-        self._forget(server)
+        self._forget()
         pause = self._new_server.failed()
-        log.error("a fork server ended and is started again in %.1f s", pause)
+        log.error("the fork server ended and is started again in %.1f s", pause)
         for child in self.busy:
-            if child.server is server:
-                child.listen()
-                through.setdefault(child.pid, (child, None))
+            child.listen()
+            through.setdefault(child.pid, (child, None))
 
     def _end(self, server: ForkServer) -> None:
         self._selector.unregister(server.control)
-        self._servers.remove(server)
+        self._server = None
         server.close()
 
     def _unregister(self, child: Child) -> None:

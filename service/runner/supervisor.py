@@ -13,7 +13,7 @@ import msgspec
 
 from service.ports import Attempt, Claim, Json, State
 from service.runner.child import Order, memory_error
-from service.runner.forkserver import Exit, ForkServer
+from service.runner.forkserver import Exit
 from service.runner.process import anonymous_bytes, kernel_kills, kill_tree
 
 Reason = Literal["cancelled", "timed_out", "memory_limit", "lost", "released"]
@@ -38,7 +38,9 @@ class Child:
 
     pipe: socket.socket
     log: int
-    server: ForkServer | None = None
+    warm: bool = True
+    tenant: str | None = None
+    idle_since: float = 0.0
     pid: int = 0
     claim: Claim | None = None
     reason: Reason | None = None
@@ -72,7 +74,10 @@ class Child:
 
     def assign(self, claim: Claim) -> None:
         """Give it the job."""
-        self.claim = claim
+        self.claim, self.tenant = claim, claim.job.tenant
+        self.reason = self.final = self.progress = None
+        self.peak_bytes = 0
+        self._tail.clear()
         self._started = time.monotonic()
         self._kernel_kills = kernel_kills()
         self.pipe.settimeout(HANDOVER_SECONDS)
@@ -82,6 +87,17 @@ class Child:
             self.gone = True
             kill_tree(self.pid)
         self.pipe.setblocking(False)
+
+    @property
+    def again(self) -> bool:
+        """Whether its process may work on another job."""
+        said = self.final or {}
+        return "result" in said and said.get("again", False) and self.reason is None and not self.gone
+
+    def rest(self) -> None:
+        """The attempt is over and the process waits for the next one."""
+        self._baseline = (self.final or {}).get("anonymous_bytes", self._baseline)
+        self.claim, self.idle_since = None, time.monotonic()
 
     def listen(self) -> None:
         """Take in what it sent and printed."""
@@ -111,6 +127,8 @@ class Child:
             self.progress = message.get("progress", self.progress)
             if "result" in message or "error" in message:
                 self.final = message
+                if not self.log_ended:
+                    self._drain_log()  # what was printed before the answer is there by now
 
     def _drain_log(self) -> None:
         for _ in range(LOG_READS):  # a bound, for a job that prints without end must not hold up the others

@@ -28,7 +28,7 @@ class Bench:
     """A data folder, its ledger, and the runners started on it."""
 
     def __init__(self, folder: Path, **values: object) -> None:
-        given = {"data": folder, "slots": 1, "cores": 2, "lease_seconds": 3.0, **values}
+        given = {"data": folder, "slots": 1, "cores": 2, "lease_seconds": 3.0, "grace_seconds": 0.5, **values}
         self.settings = Settings(**given)  # type: ignore[arg-type]
         self.db: Database = connect(self.settings.database_url)
         migrate(self.db)

@@ -35,13 +35,23 @@ def warm() -> None:
     _spin(0)
 
 
-def run(settings: Settings, job: Job, report: Report) -> dict[str, Any]:
-    """Do what the kind says."""
-    mark = job.spec.get("mark")
-    if mark:
-        with Path(mark).open("a") as file:
-            file.write(f"{os.getpid()} {time.time()}\n")
-    return dict(KINDS[job.kind](job, report))
+class Worker:
+    """Does what the kind says."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.jobs = 0
+
+    def run(self, job: Job, report: Report) -> dict[str, Any]:
+        self.jobs += 1
+        mark = job.spec.get("mark")
+        if mark:
+            with Path(mark).open("a") as file:
+                file.write(f"{os.getpid()} {time.time()}\n")
+        told = {"pid": os.getpid(), "jobs": self.jobs} if job.kind == "echo" else {}
+        return {**KINDS[job.kind](job, report), **told}
+
+    def rest(self) -> None:
+        """Nothing is held."""
 
 
 def echo(job: Job, report: Report) -> dict[str, Any]:

