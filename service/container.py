@@ -18,6 +18,7 @@ from service.adapters.models import SqlModels
 from service.adapters.objects import LocalObjects
 from service.adapters.runners import SqlRunners
 from service.adapters.upkeep import Upkeep
+from service.cache import HostCache
 from service.ports import Ledger, Objects, Runners
 from service.settings import Settings
 from service.usecases.aliases import Aliases
@@ -55,7 +56,12 @@ class Services:
 
 def open_objects(settings: Settings) -> Objects:
     """The store of tables, models and what spread fits share."""
-    return LocalObjects(settings.data / "objects")
+    if settings.objects is None:
+        return LocalObjects(settings.data / "objects")
+    from service.adapters.s3_objects import S3Objects  # noqa: PLC0415 - only who uses S3 needs the extra [s3]
+
+    cache = HostCache(settings.data / "cache", settings.cache_bytes)
+    return S3Objects(settings.objects, cache, settings.data / "scratch")
 
 
 def build_worker(settings: Settings) -> Objects:
@@ -74,7 +80,7 @@ def build(settings: Settings) -> Services:
     objects = open_objects(settings)
     ledger = SqlLedger(db, settings)
     models = SqlModels(db)
-    artifacts = Artifacts(objects, settings.data / "secret.key")
+    artifacts = Artifacts(objects, settings.data / "secret.key", settings.secret)
     datasets = DatasetService(settings, SqlDatasets(db), objects, ledger)
     Host.tables = datasets.table_of
     inference = Inference(datasets, models, artifacts)

@@ -26,7 +26,7 @@ class Settings(BaseModel):
     ] = None
     secret: Annotated[
         str | None,
-        Field(pattern=r"^[0-9a-fA-F]{64,}$", repr=False, description="Hex key that signs models, the same everywhere."),
+        Field(pattern=r"^([0-9a-fA-F]{2}){32,}$", repr=False, description="Hex key that signs models on every host."),
     ] = None
     cache_bytes: Annotated[int, Field(gt=0, description="Local copies of stored objects kept by one host.")] = 32 << 30
     runner: Annotated[

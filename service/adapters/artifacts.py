@@ -19,6 +19,7 @@ import joblib
 from joblib import numpy_pickle
 
 import ml_core
+from service.disk import full_disk
 from service.errors import ArtifactRejected
 from service.ports import Json, Objects
 
@@ -51,19 +52,28 @@ class AllowList(numpy_pickle.NumpyUnpickler):  # type: ignore[misc]
 class Artifacts:
     """Saves and loads fitted models; `ref` is the JSON that the ledger keeps of one."""
 
-    def __init__(self, objects: Objects, secret: Path) -> None:
+    def __init__(self, objects: Objects, secret: Path, given: str | None = None) -> None:
         self.objects = objects
         self.secret = secret
+        self._given = given
 
     def save(self, key: str, model: Any) -> Json:
-        """Write the model under `key`; returns its reference: key, bytes, sha256, versions, signature."""
+        """Write the model; returns its reference: key, bytes, sha256, versions, signature.
+
+        The key gets the digest of the bytes, `model.joblib` → `model-3f2a….joblib`: a key is written once, and an
+        attempt that was handed back runs again under its number.
+        """
         path = self.objects.scratch() / f"{secrets.token_hex(8)}.joblib"
-        joblib.dump(model, path, compress=0)
+        with full_disk():
+            joblib.dump(model, path, compress=0)
+        path.chmod(0o400)
+        digest = _digest(path)
+        stem, _, ending = key.rpartition(".")
         ref: Json = {
-            "key": key, "bytes": path.stat().st_size, "sha256": _digest(path),
+            "key": f"{stem}-{digest[:16]}.{ending}", "bytes": path.stat().st_size, "sha256": digest,
             "ml_core": ml_core.__version__, "joblib": joblib.__version__,
         }  # fmt: skip
-        self.objects.put_file(key, path)
+        self.objects.put_file(ref["key"], path)
         return ref | {"signature": self._sign(ref)}
 
     def load(self, ref: Json) -> Any:
@@ -89,6 +99,9 @@ class Artifacts:
         return hmac.new(self._key(), text, hashlib.sha256).hexdigest()
 
     def _key(self) -> bytes:
+        """The key that every host was given (hex), else the one of this data folder, made when absent."""
+        if self._given is not None:
+            return bytes.fromhex(self._given)
         if not self.secret.exists():
             try:
                 fd = os.open(self.secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

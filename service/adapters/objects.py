@@ -12,12 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from service.disk import full_disk, install, sync
+from service.disk import full_disk, install_once, swept, sync
 from service.errors import NotFound
 
 KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*")
 SCRATCH = ".scratch"
-SWEEP_SECONDS = 24 * 3600.0
+
+
+def checked(key: str) -> str:
+    """The key itself; ValueError when it is none, so that no key leads out of the store."""
+    if not KEY.fullmatch(key):
+        raise ValueError(f"{key!r} is no object key")
+    return key
 
 
 class LocalObjects:
@@ -26,36 +32,18 @@ class LocalObjects:
     def __init__(self, root: Path) -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
-        self._scratch = root / SCRATCH
-        self._scratch.mkdir(exist_ok=True)
-        self._sweep()
-
-    def _sweep(self) -> None:
-        """Remove half-made files older than a day; younger ones may belong to another live process."""
-        oldest = time.time() - SWEEP_SECONDS
-        for path in self._scratch.iterdir():
-            try:
-                if path.stat().st_mtime > oldest:
-                    continue
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
-            except FileNotFoundError:
-                continue
+        self._scratch = swept(root / SCRATCH)
 
     def _file(self, key: str) -> Path:
-        if not KEY.fullmatch(key):
-            raise ValueError(f"{key!r} is no object key")
-        return self.root / key
+        return self.root / checked(key)
 
     def put_file(self, key: str, source: Path) -> None:
-        """Store the file's bytes under the key, whole or not at all; the source is gone afterwards. StorageFull."""
+        """Store the file's bytes, whole or not at all, unless the key has some; the source is gone. StorageFull."""
         target = self._file(key)
         with full_disk():
             self._make_folders(target.parent)
             try:
-                install(source, target)
+                install_once(source, target)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
@@ -65,7 +53,7 @@ class LocalObjects:
         here = self._scratch / secrets.token_hex(8)
         try:
             shutil.copyfile(source, here)
-            install(here, target)
+            install_once(here, target)
         finally:
             here.unlink(missing_ok=True)
         source.unlink()
@@ -75,6 +63,10 @@ class LocalObjects:
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:
             sync(path.parent)
+
+    def has(self, key: str) -> bool:
+        """Whether the store holds the key."""
+        return self._file(key).is_file()
 
     def path(self, key: str) -> Path:
         """A local, readable file with these bytes; NotFound."""
@@ -99,13 +91,31 @@ class LocalObjects:
 
     def keys(self, prefix: str) -> Iterator[str]:
         """All keys with the prefix, sorted."""
-        found = []
-        for folder, _, names in os.walk(self.root):
+        return iter(sorted(key for key, _ in self._found(prefix)))
+
+    def stale(self, prefix: str, older_than_seconds: float) -> Iterator[str]:
+        """Keys with the prefix that were written longer ago than this, sorted."""
+        oldest = time.time() - older_than_seconds
+        return iter(sorted(key for key, path in self._found(prefix) if _written(path) < oldest))
+
+    def _found(self, prefix: str) -> Iterator[tuple[str, Path]]:
+        for folder, _, names in os.walk(self.root / prefix.rpartition("/")[0]):
             if Path(folder).is_relative_to(self._scratch):
                 continue
-            found += [(Path(folder) / name).relative_to(self.root).as_posix() for name in names]
-        return iter(sorted(key for key in found if key.startswith(prefix)))
+            for name in names:
+                path = Path(folder) / name
+                key = path.relative_to(self.root).as_posix()
+                if key.startswith(prefix):
+                    yield key, path
 
     def scratch(self) -> Path:
         """A folder on the same disk for half-made files; swept at start."""
         return self._scratch
+
+
+def _written(path: Path) -> float:
+    """When the file was written; never for one that somebody removes meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")

@@ -18,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from service.disk import full_disk, install
-from service.errors import Conflict, Invalid, Issue, NotFound, Stale, TooLarge
+from service.cache import HostCache
+from service.disk import full_disk
+from service.errors import Conflict, Invalid, Issue, NotFound, Stale, StorageFull, TooLarge
 from service.ids import new_id
 from service.intake.canonical import content_hash
 from service.intake.findings import Reading, ReadOptions, Shelf, one_chunk
@@ -44,8 +45,7 @@ class DatasetService:
         self._datasets = datasets
         self._objects = objects
         self._ledger = ledger
-        self._cache = settings.data / "cache"
-        self._cache.mkdir(parents=True, exist_ok=True)
+        self._cache = HostCache(settings.data / "cache", settings.cache_bytes)
 
     async def upload(self, body: AsyncIterator[bytes], options: ReadOptions, **fields: Any) -> Json:
         """Store the table in a stream of bytes, which goes to disk as it comes; Invalid, TooLarge, StorageFull."""
@@ -113,9 +113,7 @@ class DatasetService:
 
     def _store(self, table: pa.Table, sha256: str, work: Path) -> None:
         """Put the canonical Parquet and the mapped Arrow file where they are missing."""
-        try:
-            self._objects.path(_key(sha256))
-        except NotFound:
+        if not self._objects.has(_key(sha256)):
             file = work / "table.parquet"
             text = [field.name for field in table.schema if pa.types.is_string(field.type)]
             numbers = [field.name for field in table.schema if pa.types.is_floating(field.type)]
@@ -125,22 +123,18 @@ class DatasetService:
                 use_byte_stream_split=numbers,
             )  # fmt: skip
             self._objects.put_file(_key(sha256), file)
-        if not self._mapped(sha256).is_file():
+        if self._cache.get(_mapped(sha256)) is None:
             self._map(table, sha256)
-
-    def _mapped(self, sha256: str) -> Path:
-        return self._cache / f"{sha256}.arrow"
 
     def _map(self, table: pa.Table, sha256: str) -> None:
         """Write the table as one record batch; whole or absent, whoever else does the same."""
-        part = self._cache / f"{secrets.token_hex(8)}.part"
         batch = pa.record_batch([one_chunk(column) for column in table.columns], schema=table.schema)
-        try:
-            with full_disk(), pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-                writer.write_batch(batch)
-            install(part, self._mapped(sha256))
-        finally:
-            part.unlink(missing_ok=True)
+        with (
+            self._cache.making(_mapped(sha256)) as part,
+            pa.OSFile(str(part), "wb") as sink,
+            pa.ipc.new_file(sink, batch.schema) as writer,
+        ):
+            writer.write_batch(batch)
 
     def samples(self) -> list[Json]:
         """The bundled tables: name, title, description, licence, source, task, target, features."""
@@ -186,16 +180,21 @@ class DatasetService:
 
     def table_of(self, sha256: str) -> pa.Table:
         """The table of this content hash, mapped as by `table`."""
-        path = self._mapped(sha256)
-        if not path.is_file():
-            self._remap(sha256)
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        for _ in range(TRIES):
+            if self._cache.get(_mapped(sha256)) is None:
+                self._remap(sha256)
+            try:
+                return pa.ipc.open_file(pa.memory_map(str(self._cache.root / _mapped(sha256)))).read_all()
+            except FileNotFoundError:
+                continue  # another process made room between the two steps
+        raise StorageFull("mapped tables are removed as fast as they are made: raise POSTFIT_CACHE_BYTES")
 
     def _remap(self, sha256: str) -> None:
         """Make the mapped file again from the Parquet object, a column at a time."""
         with (
             TemporaryDirectory(dir=self._objects.scratch()) as work,
-            pq.ParquetFile(str(self._objects.path(_key(sha256)))) as file,
+            self._objects.open(_key(sha256)) as stored,
+            pq.ParquetFile(stored) as file,
         ):
             shelf = Shelf(Path(work))
             names = file.schema_arrow.names
@@ -270,7 +269,11 @@ class DatasetService:
         """Remove a table that no dataset shares. Mappings that are open stay valid."""
         if not self._datasets.uses(sha256):
             self._objects.delete(_key(sha256))
-            self._mapped(sha256).unlink(missing_ok=True)
+            self._cache.drop(_mapped(sha256))
+
+
+def _mapped(sha256: str) -> str:
+    return f"{sha256}.arrow"
 
 
 def _key(sha256: str) -> str:

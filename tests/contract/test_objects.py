@@ -13,8 +13,16 @@ from service.adapters.objects import LocalObjects
 from service.errors import NotFound, StorageFull
 
 
+@pytest.fixture(params=["local", "s3"])
+def objects(request, tmp_path):
+    """Each store, empty."""
+    if request.param == "local":
+        return LocalObjects(tmp_path / "objects")
+    return request.getfixturevalue("s3")
+
+
 @pytest.fixture
-def objects(tmp_path):
+def local(tmp_path):
     return LocalObjects(tmp_path / "objects")
 
 
@@ -33,12 +41,38 @@ def test_put_then_read_back(objects):
     assert not source.exists()
 
 
-def test_put_again_replaces_whole(objects):
+def test_a_key_is_written_once(objects):
     objects.put_file("k", half_made(objects, b"one"))
-    with objects.open("k") as before:
-        objects.put_file("k", half_made(objects, b"two"))
-        assert before.read() == b"one"
-    assert objects.path("k").read_bytes() == b"two"
+    again = half_made(objects, b"two")
+    objects.put_file("k", again)
+    assert objects.path("k").read_bytes() == b"one"
+    assert not again.exists()
+
+
+def test_of_many_writers_one_wins_and_all_see_its_bytes(objects):
+    together, seen = threading.Barrier(20), []
+
+    def race(i):
+        source = half_made(objects, bytes([i]) * 10_000, f"racer-{i}")
+        together.wait()
+        objects.put_file("race/k", source)
+        seen.append(objects.path("race/k").read_bytes())
+
+    racers = [threading.Thread(target=race, args=(i,)) for i in range(20)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert len(seen) == 20
+    assert len(set(seen)) == 1
+    assert seen[0] in {bytes([i]) * 10_000 for i in range(20)}
+
+
+def test_old_keys_are_stale(objects):
+    objects.put_file("models/a/1", half_made(objects, b"x"))
+    assert list(objects.stale("models/", 3600.0)) == []
+    assert list(objects.stale("models/", -3600.0)) == ["models/a/1"]
+    assert list(objects.stale("tables/", -3600.0)) == []
 
 
 def test_absent(objects):
@@ -46,6 +80,7 @@ def test_absent(objects):
         objects.path("tables/x")
     with pytest.raises(NotFound):
         objects.open("tables/x")
+    assert not objects.has("tables/x")
     objects.delete("tables/x")
     assert list(objects.keys("")) == []
 
@@ -84,73 +119,70 @@ def test_sweep_takes_old_scratch_only(tmp_path):
     assert fresh.exists()
 
 
-def test_everything_is_forced_to_disk_in_order(objects, monkeypatch):
+def test_everything_is_forced_to_disk_in_order(local, monkeypatch):
     calls = []
-    fsync, replace = os.fsync, type(objects.root).replace
+    fsync, link = os.fsync, os.link
     monkeypatch.setattr(disk.os, "fsync", lambda fd: (calls.append("fsync"), fsync(fd)))
-    monkeypatch.setattr(type(objects.root), "replace", lambda a, b: (calls.append("rename"), replace(a, b))[1])
-    objects.put_file("k", half_made(objects, b"x"))
-    assert calls == ["fsync", "rename", "fsync"]
+    monkeypatch.setattr(disk.os, "link", lambda a, b: (calls.append("link"), link(a, b)))
+    local.put_file("k", half_made(local, b"x"))
+    assert calls == ["fsync", "link", "fsync"]
+
+
+def test_a_disk_without_hard_links_renames(local, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(disk.os, "link", refuse)
+    for content in (b"one", b"two"):
+        local.put_file("k", half_made(local, content))
+    assert local.path("k").read_bytes() == b"one"
+    assert list(local.scratch().iterdir()) == []
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_full_disk_leaves_nothing(objects, monkeypatch, code):
+def test_full_disk_leaves_nothing(local, monkeypatch, code):
     def full(*_):
         raise OSError(code, os.strerror(code))
 
-    source = half_made(objects, b"x")
+    source = half_made(local, b"x")
     monkeypatch.setattr(disk.os, "fsync", full)
     with pytest.raises(StorageFull):
-        objects.put_file("tables/k", source)
-    assert list(objects.keys("")) == []
+        local.put_file("tables/k", source)
+    assert list(local.keys("")) == []
 
 
-def test_source_on_another_disk_is_copied(objects, tmp_path, monkeypatch):
+def other_disk(far):
+    """os.link as it is for a source on another disk."""
+    link = os.link
+
+    def refuse(source, target):
+        if source == far:
+            raise OSError(errno.EXDEV, "cross-device")
+        link(source, target)
+
+    return refuse
+
+
+def test_source_on_another_disk_is_copied(local, tmp_path, monkeypatch):
     source = tmp_path / "elsewhere"
     source.write_bytes(b"far")
-    path_type = type(source)
-    replace = path_type.replace
-
-    def other_disk(self, target):
-        if self == source:
-            raise OSError(errno.EXDEV, "cross-device")
-        return replace(self, target)
-
-    monkeypatch.setattr(path_type, "replace", other_disk)
-    objects.put_file("a/k", source)
-    assert objects.path("a/k").read_bytes() == b"far"
+    monkeypatch.setattr(disk.os, "link", other_disk(source))
+    local.put_file("a/k", source)
+    assert local.path("a/k").read_bytes() == b"far"
     assert not source.exists()
-    assert list(objects.scratch().iterdir()) == []
+    assert list(local.scratch().iterdir()) == []
 
 
-def test_failed_copy_leaves_nothing(objects, tmp_path, monkeypatch):
+def test_failed_copy_leaves_nothing(local, tmp_path, monkeypatch):
     def full(source, target):
         target.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     source = tmp_path / "elsewhere"
     source.write_bytes(b"far")
-    monkeypatch.setattr(type(source), "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.EXDEV, "cross-device")))
+    monkeypatch.setattr(disk.os, "link", other_disk(source))
     monkeypatch.setattr(shutil, "copyfile", full)
     with pytest.raises(StorageFull):
-        objects.put_file("k", source)
-    assert list(objects.scratch().iterdir()) == []
+        local.put_file("k", source)
+    assert list(local.scratch().iterdir()) == []
     assert source.read_bytes() == b"far"
-
-
-def test_readers_see_old_or_new_never_half(objects):
-    contents = {bytes([i]) * 100_000 for i in range(5)}
-    objects.put_file("k", half_made(objects, b"\x00" * 100_000))
-    stop, seen = threading.Event(), set()
-
-    def look():
-        while not stop.is_set():
-            seen.add(objects.path("k").read_bytes())
-
-    reader = threading.Thread(target=look)
-    reader.start()
-    for content in sorted(contents) * 10:
-        objects.put_file("k", half_made(objects, content))
-    stop.set()
-    reader.join()
-    assert seen <= contents
