@@ -6,17 +6,21 @@ kill_noticed_ms: from SIGKILL of a child to its next attempt; cancel_ms: from th
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
 import signal
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 
 from service.adapters.database import connect
@@ -113,14 +117,12 @@ async def lines(file: Path, n: int) -> list[str]:
 
 
 def warm(runner: psutil.Process) -> bool:
-    """Whether the warm fork server has taken over."""
-    servers = runner.children()
-    return len(servers) == 1 and servers[0].cmdline()[-1].endswith(":warm_up")
+    """Whether nothing compiles any more: its process, like those that worked lately, is the only nice one."""
+    return not any(process.nice() for process in runner.children(recursive=True))
 
 
-def idle(pid: int, seconds: float = 3.0) -> dict[str, float]:
-    """Share of a core and memory (PSS) of the runner's processes when there is nothing to do."""
-    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+def idle(family: list[psutil.Process], seconds: float = 5.0) -> dict[str, float]:
+    """Share of a core and memory (PSS) of processes when there is nothing to do."""
     before = sum(sum(p.cpu_times()[:2]) for p in family)
     time.sleep(seconds)
     used = sum(sum(p.cpu_times()[:2]) for p in family) - before
@@ -128,10 +130,38 @@ def idle(pid: int, seconds: float = 3.0) -> dict[str, float]:
     return {"cpu_percent": round(100 * used / seconds, 2), "pss_mb": round(pss / 1e6, 1), "processes": len(family)}
 
 
-async def measure(n: int) -> dict[str, Any]:
-    """Everything once, on an embedded runner and SQLite."""
+def served(environ: dict[str, str]) -> dict[str, float]:
+    """The idle cost of a real server's processes beside the server itself."""
+    with tempfile.TemporaryDirectory() as name, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        command = [sys.executable, "-m", "service", "--data", name, "serve", "--port", str(port)]
+        server = subprocess.Popen(command, env={**os.environ, **environ})
+        try:
+            while not _ready(port):
+                time.sleep(0.1)
+            here = psutil.Process(server.pid)
+            while not (here.children() and warm(here)):
+                time.sleep(0.1)
+            time.sleep(3.0)
+            return idle(here.children(recursive=True))
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _ready(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/v1/health/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+async def measure(n: int, url: str | None) -> dict[str, Any]:
+    """Everything once, on an embedded runner."""
     with tempfile.TemporaryDirectory() as name:
-        settings = Settings(data=Path(name))
+        settings = Settings(data=Path(name), database=url)
         db = connect(settings.database_url)
         migrate(db)
         ledger = SqlLedger(db, settings)
@@ -145,14 +175,19 @@ async def measure(n: int) -> dict[str, Any]:
                 await asyncio.sleep(0.01)
             since = {"first_job_done_s": round(ready, 2), "warm_s": round(time.monotonic() - began, 2)}
             found = {**since, **await latencies(ledger), **await deaths(ledger, Path(name))}
-            return {**found, "idle": idle(embedded.pid or 0), "flood": await throughput(ledger, n)}
+            found["flood"] = await throughput(ledger, n)
         finally:
             embedded.stop()
             db.close()
+    return {**found, "idle": served({"POSTFIT_DATABASE": url} if url else {})}
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["runner"]:
         run_runner(Settings.from_env(os.environ), work="benchmarks.engine:Worker")
     else:
-        json.dump(asyncio.run(measure(int((sys.argv[1:] or ["1000"])[0]))), sys.stdout, indent=2)
+        parser = argparse.ArgumentParser()
+        parser.add_argument("jobs", type=int, nargs="?", default=1000)
+        parser.add_argument("--database", help="URL of an empty PostgreSQL schema; SQLite when not given")
+        given = parser.parse_args()
+        json.dump(asyncio.run(measure(given.jobs, given.database)), sys.stdout, indent=2)
