@@ -15,16 +15,19 @@ from ml_core import progress
 from ml_core.discriminant.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
 from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.mixture.gaussian_mixture import GaussianMixture as GMM
-from ml_core.mixture.starts import rescaled
+from ml_core.mixture.starts import Frame
 from ml_core.parallel import use_threads
+from ml_core.solvers.base import answered, at_once
 from ml_core.solvers.em import Stop, Unbounded, em, restarts
 from ml_core.solvers.gaussian_em import GaussianEM
+from ml_core.solvers.gaussian_sums import of_labels
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 FIVE = np.array([[0.0], [1], [2], [6], [8]])
 START = {
     "init": "given", "means_init": [[0.0], [6.0]], "weights_init": [0.6, 0.4], "covariances_init": [[[1.0]], [[4.0]]],
 }  # fmt: skip
+FORM = GaussianEM("full", np.zeros(1), np.ones(1))
 KINDS = ["full", "tied", "diagonal", "isotropic", "identity"]
 PEERS = {"full": "full", "tied": "tied", "diagonal": "diag", "isotropic": "spherical"}
 
@@ -55,15 +58,13 @@ def test_sequence_from_the_given_start():
 
 
 def test_responsibilities_of_the_start():
-    problem = GaussianEM(FIVE, np.ones(5), "full", np.zeros(1), np.ones(1))
-    theta = problem.theta(np.array([0.6, 0.4]), np.array([[0.0], [6]]), np.array([[[1.0]], [[4]]]))
+    theta = FORM.theta(np.array([0.6, 0.4]), np.array([[0.0], [6]]), np.array([[[1.0]], [[4]]]))
     mass = np.array([problem_rows(x, theta) for x in (0.0, 2.0)])
     np.testing.assert_allclose(mass, [[0.996311, 0.003689], [0.75, 0.25]], atol=5e-4)
 
 
 def problem_rows(x, theta):
-    one = GaussianEM(np.array([[x]]), np.ones(1), "full", np.zeros(1), np.ones(1))
-    return one.e_step(theta)[0].mass
+    return answered(FORM.e_step(theta), lambda part: part(np.array([[x]]), np.ones(1)))[0].mass
 
 
 def test_reference_of_iris():
@@ -176,10 +177,11 @@ def test_certificates_fail_for_wrong_answers():
 
 def test_known_labels_give_the_class_estimates():
     qda = QuadraticDiscriminantAnalysis().fit(IRIS, SPECIES)
-    problem, centre, scale = rescaled(IRIS, np.ones(150), "full", None)
-    theta = problem.maximise(problem.from_labels(SPECIES, 3))
-    np.testing.assert_allclose(centre + scale * theta.means, qda.means_, rtol=1e-12)
-    np.testing.assert_allclose(theta.covariances * np.outer(scale, scale), qda.covariances_, rtol=1e-9, atol=1e-12)
+    s = np.ones(150)
+    frame = Frame.of_rows(IRIS, s, "full", None)
+    theta = frame.outside(frame.form.maximise(of_labels(frame.rows(IRIS), s, SPECIES, 3, diagonal=False)))
+    np.testing.assert_allclose(theta.means, qda.means_, rtol=1e-12)
+    np.testing.assert_allclose(theta.covariances, qda.covariances_, rtol=1e-9, atol=1e-12)
 
 
 def test_far_jump_of_a_narrow_component_keeps_its_variance():
@@ -320,12 +322,15 @@ def test_em_stops_by_gain_or_count_and_reports_a_break():
     def flat(x):
         return np.array([x])
 
-    near = em(0.0, e_step, m_step, flat, Stop(1e-8, 100, 1.0))
+    def steps(start, stop):
+        return em(start, at_once(e_step), at_once(m_step), flat, stop)
+
+    near = answered(steps(0.0, Stop(1e-8, 100, 1.0)))
     assert near.solution.reason == "objective"
     assert near.solution.trace == sorted(near.solution.trace)
-    short = em(0.0, e_step, m_step, flat, Stop(1e-8, 3, 1.0))
+    short = answered(steps(0.0, Stop(1e-8, 3, 1.0)))
     assert (short.solution.reason, short.solution.n_iter, short.theta) == ("max_iter", 3, 0.875)
-    broken = em(9.0, e_step, m_step, flat, Stop(1e-8, 3, 1.0))
+    broken = answered(steps(9.0, Stop(1e-8, 3, 1.0)))
     assert (broken.solution.reason, broken.failure, broken.theta) == ("diverged", "too far", 9.0)
     best, tried = restarts([broken, short, near])
     assert best is near

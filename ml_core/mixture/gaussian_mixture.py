@@ -11,19 +11,24 @@ from pydantic import Field
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Cost, Density
 from ml_core.capabilities import HasPosterior, HasProba, Samples, Weighted
-from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.certificates import Diagnostics
 from ml_core.distributions.categorical import Categorical
 from ml_core.errors import InvalidData, InvalidParameter, Issue
-from ml_core.mixture.starts import check_given, given_start, k_means_start, random_start, rescaled, with_units
+from ml_core.mixture.mixture_report import audit
+from ml_core.mixture.starts import Frame, broken, check_given, given_start, k_means_start, random_start
 from ml_core.naming import listed
-from ml_core.numerics.gaussian import log_densities, root
+from ml_core.numerics.column_sums import ColumnPart, ColumnSums
+from ml_core.numerics.gaussian import Moments, moments, root
 from ml_core.numerics.stable import log_softmax, logsumexp
 from ml_core.params import MaxIter, RealMatrix, RealStack, RealVector, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.rng import generator
-from ml_core.solvers.base import Solution
+from ml_core.solvers.base import Bundle, Solution, Steps, answered, together, translated
 from ml_core.solvers.em import Run, Stop, Unbounded, em, restarts
-from ml_core.solvers.gaussian_em import GaussianEM, Kind, Theta
+from ml_core.solvers.gaussian_em import Kind
+from ml_core.solvers.gaussian_sums import Scatter, Theta
+from ml_core.solvers.sample import Draw, room
+from ml_core.sums import Census, Passes
 from ml_core.validation import check_query
 
 NEAR_BEST = 1e-4
@@ -105,35 +110,79 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
         self.random_state = random_state
 
     def _fit(self, X: Matrix, s: Vector) -> None:
+        self._check(*X.shape)
+        frame = Frame.of_rows(X, s, self.covariance_type, self.reg_covar)
+        Z, n, steps = frame.rows(X), float(s.sum()), self.max_iter
+        runs = []
+        for r, start in enumerate(self._starts(frame, Z, s, moments(Z, s))):
+            stop = Stop(self.tol, steps, n, r * steps, self._tries() * steps)
+            runs.append(answered(self._run(frame, start, stop), lambda part: part(Z, s)))
+        self._conclude(frame, runs, len(X), np.ptp(X, axis=0) == 0)
+
+    def _passes(self, census: Census) -> Passes:
+        self._check(census.rows, census.width)
+        columns: ColumnSums = yield ColumnPart()
+        frame = Frame.of(columns.mean, columns.sd**2, self.covariance_type, self.reg_covar)
+        starts = yield from self._sampled(frame, census)
+        stop = Stop(self.tol, self.max_iter, columns.total)
+        runs = yield from translated(together([self._run(frame, start, stop) for start in starts]), frame.part)
+        self._conclude(frame, runs, census.rows, columns.constant)
+
+    def _check(self, n: int, d: int) -> None:
+        """InvalidParameter unless n rows of d columns can be fitted."""
         K = self.n_components
-        if len(X) < K:
-            text = f"{K} components need at least {K} rows of positive weight, got n_samples = {len(X)}"
+        if n < K:
+            text = f"{K} components need at least {K} rows of positive weight, got n_samples = {n}"
             raise InvalidParameter(text, [Issue("/params/n_components", "too_many", text)])
-        problem, centre, scale = rescaled(X, s, self.covariance_type, self.reg_covar)
-        check_given(self.init, self.means_init, self.weights_init, self.covariances_init, K, X.shape[1])
-        best, runs = restarts(self._runs(problem, centre, scale))
+        check_given(self.init, self.means_init, self.weights_init, self.covariances_init, K, d)
+
+    def _sampled(self, frame: Frame, census: Census) -> Steps[list[Theta | Run[Theta]]]:
+        """Starts as in memory where all rows fit the sample; else where EM on the sample's rows ends."""
+        if self.init == "given":
+            whole: Moments = yield frame.part(Scatter())
+            return list(self._starts(frame, np.empty((0, census.width)), np.empty(0), whole))
+        size = room(census.width)
+        draw = Draw(size, self.random_state, whole=census.rows <= size)
+        sample, whole = (yield Bundle((draw, frame.part(Scatter())))).each
+        Z, s = frame.rows(sample.X), sample.s
+        starts = list(self._starts(frame, Z, s, whole))
+        if sample.whole:
+            return starts
+        stop = Stop(self.tol, self.max_iter, float(s.sum()))
+        ends = [answered(self._run(frame, start, stop), lambda part: part(Z, s)) for start in starts]
+        return [start if end.failure else end.theta for start, end in zip(starts, ends, strict=True)]
+
+    def _tries(self) -> int:
+        return 1 if self.init == "given" or self.n_components == 1 else self.n_init
+
+    def _starts(self, frame: Frame, Z: Matrix, s: Vector, whole: Moments) -> Iterator[Theta | Run[Theta]]:
+        """Each from its own random stream; a run without likelihood where none can be made."""
+        kind = k_means_start if self.init == "k_means" else random_start
+        for r in range(self._tries()):
+            try:
+                if self.init == "given":
+                    yield given_start(frame, whole, self.means_init, self.weights_init, self.covariances_init)
+                else:
+                    yield kind(frame.form, Z, s, whole, self.n_components, generator(self.random_state, r))
+            except Unbounded as e:
+                yield broken(e)
+
+    def _run(self, frame: Frame, start: Theta | Run[Theta], stop: Stop) -> Steps[Run[Theta]]:
+        """EM from one start, in the units of the frame."""
+        if isinstance(start, Run):
+            return start
+        form = frame.form
+        return (yield from em(start, form.e_step, form.m_step, lambda t: frame.outside(t).means.ravel(), stop))
+
+    def _conclude(self, frame: Frame, runs: list[Run[Theta]], n: int, constant: np.ndarray) -> None:
+        best, _ = restarts(runs)
         if best is None:
             raise InvalidData(f"every start failed: {runs[0].failure}; set reg_covar above 0, take fewer components, "
                               "or drop constant and dependent columns")  # fmt: skip
         self.start_log_likelihoods_ = [r.log_likelihood for r in runs]
-        self.floor_ = problem.floor * scale**2
-        self._store(best, with_units(best.theta, centre, scale))
-        self._remark(X, runs, best)
-
-    def _runs(self, problem: GaussianEM, centre: Vector, scale: Vector) -> Iterator[Run[Theta]]:
-        """One EM run per start, each from its own random stream."""
-        count = 1 if self.init == "given" or self.n_components == 1 else self.n_init
-        for r in range(count):
-            rng = generator(self.random_state, r)
-            if self.init == "given":
-                start = given_start(problem, centre, scale, self.means_init, self.weights_init, self.covariances_init)
-            else:
-                start = (k_means_start if self.init == "k_means" else random_start)(problem, self.n_components, rng)
-            if isinstance(start, Run):
-                yield start
-                continue
-            stop = Stop(self.tol, self.max_iter, float(problem.s.sum()), r * self.max_iter, count * self.max_iter)
-            yield em(start, problem.e_step, problem.m_step, lambda t: with_units(t, centre, scale).means.ravel(), stop)
+        self.floor_ = frame.form.floor * frame.scale**2
+        self._store(best, frame.outside(best.theta))
+        self._remark(n, np.flatnonzero(constant).tolist(), runs, best)
 
     def _store(self, best: Run[Theta], theta: Theta) -> None:
         order = np.arange(len(theta.weights)) if self.init == "given" else np.lexsort(theta.means.T[::-1])
@@ -162,7 +211,7 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
             return np.repeat(C[:, None, None], d, axis=1)
         return C if self.covariance_type == "full" else C[:, :, None]
 
-    def _remark(self, X: Matrix, runs: list[Run[Theta]], best: Run[Theta]) -> None:
+    def _remark(self, n: int, constant: list[int], runs: list[Run[Theta]], best: Run[Theta]) -> None:
         """The notices of a fit."""
         if not self.converged_:
             rising = f"the likelihood still rose by more than tol after {self.n_iter_} iterations"
@@ -178,18 +227,15 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
         if failed:
             broke = f"{len(failed)} of {len(runs)} starts broke off: {failed[0]}"
             self._note("unbounded_likelihood", broke, "set reg_covar above 0")
-        constant = np.flatnonzero(np.ptp(X, axis=0) == 0).tolist()
         if constant:
             self._note("constant_column", f"columns {listed(constant)} are constant: their variance is the floor",
                        "drop them")  # fmt: skip
-        near = sum(best.log_likelihood - r.log_likelihood <= NEAR_BEST * len(X) for r in runs if not r.failure)
+        near = sum(best.log_likelihood - r.log_likelihood <= NEAR_BEST * n for r in runs if not r.failure)
         if len(runs) > 1 and near == 1:
             self._note("local_optimum", f"only one of {len(runs)} starts found the best likelihood", "raise n_init")
 
     def _joint(self, X: Matrix) -> Matrix:
-        """(n, K) log π_k N(x | m_k, S_k)."""
-        with np.errstate(divide="ignore"):
-            return log_densities(X, self.means_, self.whiten_, self.log_scale_) + np.log(self.weights_)
+        return self._theta().joint(X)
 
     def _log_density(self, X: Matrix) -> Vector:
         return np.asarray(logsumexp(self._joint(X), axis=1))
@@ -214,54 +260,17 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
             rows[mine] = self.means_[k] + spread
         return rows, z
 
+    def _theta(self) -> Theta:
+        """The parameters, such that no M-step revives a component."""
+        floored = tuple(self.floored_)
+        return Theta(self.weights_, self.means_, self._stack(), self.whiten_, self.log_scale_, floored, resets=10**9)
+
     def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
-        K, n = len(self.weights_), float(s.sum())
-        value, free = float(s @ self._log_density(X)), self._free_parameters()
-        r, S = self._proba(X), self._stack()
-        bits = np.where(r > 0, r * np.log(np.where(r > 0, r, 1.0)), 0.0).sum(axis=1)
-        sd = np.sqrt(S[:, :, 0] if S.shape[2] == 1 else np.einsum("kjj->kj", S))
-        names = (f"sd_{j}" for j in range(X.shape[1]))
-        columns = ("component", "weight", "mass", "at_floor", "log_determinant", *names)
-        held, log_det = [k in self.floored_ for k in range(K)], -2 * self.log_scale_
-        rows = [list(row) for row in zip(range(K), self.weights_, s @ r, held, log_det, *sd.T, strict=True)]
-        return Diagnostics(
-            summary={
-                "rows": len(X), "columns": X.shape[1], "components": K, "parameters": free,
-                "log_likelihood": value, "mean_log_likelihood": value / n,
-                "aic": 2 * free - 2 * value, "bic": free * float(np.log(n)) - 2 * value,
-                "assignment_entropy": float(-(s @ bits) / n), "iterations": self.n_iter_,
-                "starts": len(self.start_log_likelihoods_), "resets": self.resets_,
-            },
-            certificates=self._certificates(X, s),
-            tables={
-                "components": Table(columns, rows),
-                "starts": Table(("start", "log_likelihood"), list(map(list, enumerate(self.start_log_likelihoods_)))),
-            },
-            traces={"log_likelihood": self.solution_.trace},
-            matrices={"means": self.means_, "covariances": self.covariances_},
-        )  # fmt: skip
+        out: Diagnostics = answered(audit(self, self._theta()), lambda part: part(X, s))
+        return out
 
-    def _free_parameters(self) -> int:
-        """K - 1 weights, K d means, and the covariances of the type."""
-        K, d = self.means_.shape
-        own = {"full": K * d * (d + 1) // 2, "tied": d * (d + 1) // 2, "diagonal": K * d, "isotropic": K}
-        return K - 1 + K * d + own.get(self.covariance_type, 0)
-
-    def _certificates(self, X: Matrix, s: Vector) -> list[Certificate]:
-        """One more E-step and M-step from the answer."""
-        n = float(s.sum())
-        problem = GaussianEM(X, s, self.covariance_type, self.floor_, np.var(X, axis=0))
-        here = Theta(self.weights_, self.means_, self._stack(), self.whiten_, self.log_scale_, resets=10**9)
-        found, value = problem.e_step(here)
-        try:
-            gain = (problem.e_step(problem.m_step(here, found))[1] - value) / n
-        except Unbounded:
-            gain = float("inf")
-        slack = 1e-10 * (1 + abs(value) / n)
-        return [
-            Certificate("em_step_loss", max(-gain, 0.0), slack, "one more EM step does not lower the likelihood"),
-            Certificate("em_step_gain", gain, max(self.tol, slack), "nor raise it by more than tol, nats per sample"),
-        ]
+    def _audit(self, census: Census) -> Passes:
+        return audit(self, self._theta())
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """Sixty iterations per start."""

@@ -26,6 +26,13 @@ class Moments:
     mean: Vector
     scatter: Matrix
 
+    def merge(self, other: Moments) -> Moments:
+        """Of both sets of rows (Chan, Golub and LeVeque)."""
+        total, step = self.total + other.total, other.mean - self.mean
+        share = other.total / total
+        between = self.total * share * np.outer(step, step)
+        return Moments(total, self.mean + share * step, self.scatter + other.scatter + between)
+
 
 def moments(X: Matrix, s: Vector | None = None) -> Moments:
     """Weighted mean and scatter of the rows of X (n, d); O(n d²).

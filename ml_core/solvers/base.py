@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -49,3 +49,52 @@ def answered(steps: Steps[R], answer: Callable[[Any], Any] | None = None) -> R:
         found: R = end.value
         return found
     raise TypeError(f"the solver asks for {question!r}, and nobody answers")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums of several questions, in their order."""
+
+    each: tuple[Any, ...]
+
+    def merge(self, other: Totals) -> Totals:
+        """Of both sets of rows."""
+        return Totals(tuple(a.merge(b) for a, b in zip(self.each, other.each, strict=True)))
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Several questions in one pass over the rows."""
+
+    parts: tuple[Callable[..., Any], ...]
+
+    def __call__(self, *rows: Any) -> Totals:
+        """Of rows, or of a chunk of them."""
+        return Totals(tuple(part(*rows) for part in self.parts))
+
+
+def together(runs: Sequence[Steps[R]]) -> Steps[list[R]]:
+    """Run generators side by side: what they ask in one round is one `Bundle`; what they return, in order."""
+    found: dict[int, R] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(runs)))
+    while answers:
+        asked = {}
+        for i, answer in answers.items():
+            try:
+                asked[i] = runs[i].send(answer)
+            except StopIteration as end:
+                found[i] = end.value
+        totals = (yield Bundle(tuple(asked.values()))).each if asked else ()
+        answers = dict(zip(asked, totals, strict=True))
+    return [found[i] for i in range(len(runs))]
+
+
+def translated(steps: Steps[R], wrap: Callable[[Any], Any]) -> Steps[R]:
+    """The generator, with `wrap(question)` asked for each thing it asks."""
+    try:
+        question = next(steps)
+        while True:
+            question = steps.send((yield wrap(question)))
+    except StopIteration as end:
+        found: R = end.value
+        return found

@@ -1,4 +1,4 @@
-"""Expectation–maximisation for any latent-variable model: two pure functions, a stopping rule, restarts."""
+"""Expectation–maximisation for any latent-variable model: two steps, a stopping rule, restarts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from ml_core.arrays import Vector
 from ml_core.progress import tick
-from ml_core.solvers.base import Reason, Solution
+from ml_core.solvers.base import Reason, Solution, Steps
 
 P = TypeVar("P")
 E = TypeVar("E")
@@ -48,28 +48,29 @@ class Stop:
 
 def em(
     start: P,
-    e_step: Callable[[P], tuple[E, float]],
-    m_step: Callable[[P, E], P],
+    e_step: Callable[[P], Steps[tuple[E, float]]],
+    m_step: Callable[[P, E], Steps[P]],
     flat: Callable[[P], Vector],
     stop: Stop,
-) -> Run[P]:
-    """Alternate θ ← M(θ, E(θ)) from `start`.
+) -> Steps[Run[P]]:
+    """Alternate θ ← M(θ, E(θ)) from `start`; what the two steps ask of the rows is passed on.
 
     `e_step(θ)` gives the expected sufficient statistics under the posterior of the latent variables and the total
     log-likelihood of θ; `m_step(θ, statistics)` maximises the expected complete log-likelihood. Exact steps never
     lower it: ℓ(θ') ≥ Q(θ', θ) + H(q) ≥ Q(θ, θ) + H(q) = ℓ(θ). The trace holds ℓ of every iterate, the start first,
     and its last entry belongs to the parameters returned. Dempster, Laird, Rubin (1977).
     """
-    theta, (statistics, value) = start, e_step(start)
+    theta = start
+    statistics, value = yield from e_step(start)
     trace, failure = [value], ""
     reason: Reason = "max_iter"
     for step in range(1, stop.max_iter + 1):
         try:
-            candidate = m_step(theta, statistics)
+            theta = yield from m_step(theta, statistics)
         except Unbounded as e:
             reason, failure = "diverged", str(e)
             break
-        theta, (statistics, value) = candidate, e_step(candidate)
+        statistics, value = yield from e_step(theta)
         trace.append(value)
         tick(stop.done + step, stop.planned or stop.max_iter, objective=value / stop.weight)
         if abs(trace[-1] - trace[-2]) <= stop.tol * stop.weight:

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.numerics.gaussian import EPS, LOG_2PI, Spectrum, log_densities, moments, whitening
-from ml_core.numerics.stable import logsumexp
+from ml_core.numerics.gaussian import EPS, Moments, Spectrum, whitening
+from ml_core.solvers.base import Steps
 from ml_core.solvers.em import Unbounded
-from ml_core.solvers.gaussian_pass import expected
+from ml_core.solvers.gaussian_sums import Expect, Expected, Rare, Rarest, Scatter, Statistics, Theta, of_all
 
 Kind = Literal["full", "tied", "diagonal", "isotropic", "identity"]
 EMPTY = 1e-10
@@ -20,31 +20,8 @@ RESETS_PER_COMPONENT = 10
 
 
 @dataclass(frozen=True)
-class Theta:
-    """Weights (K,), means (K, d), covariances S (K, d, d) or diagonals (K, d, 1), W with S⁻¹ = W Wᵀ alike, log|W|."""
-
-    weights: Vector
-    means: Matrix
-    covariances: np.ndarray
-    whiten: np.ndarray
-    log_scale: Vector
-    floored: tuple[int, ...] = ()
-    resets: int = 0
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Expected mass Σr (K,) and, about points (K, d), first Σr(x - a) and second moments Σr(x - a)(x - a)ᵀ."""
-
-    mass: Vector
-    about: Matrix
-    first: Matrix
-    second: np.ndarray
-
-
-@dataclass(frozen=True)
 class GaussianEM:
-    """Rows X (n, d) with weights s, the form of the covariances, and the floor (d,): every S_k - diag(floor) is PSD.
+    """The form of the covariances, and the floor (d,): every S_k - diag(floor) is PSD. It holds no rows.
 
     `spread` (d,) are the variances of the columns, the yardstick for "no variance left".
 
@@ -53,8 +30,6 @@ class GaussianEM:
     nothing. `log_volume` is subtracted from each row's log-density when X was rescaled.
     """
 
-    X: Matrix
-    s: Vector
     kind: Kind
     floor: Vector
     spread: Vector
@@ -65,29 +40,24 @@ class GaussianEM:
         """Whether covariances are stored as diagonals."""
         return self.kind in ("diagonal", "isotropic", "identity")
 
-    def e_step(self, theta: Theta) -> tuple[Statistics, float]:
-        """Expected statistics under the responsibilities of theta, and its log-likelihood; O(n K d²)."""
-        found, value = self._pass(theta, theta.means)
+    def e_step(self, theta: Theta) -> Steps[tuple[Statistics, float]]:
+        """Expected statistics under the responsibilities of theta, and its log-likelihood; asks for `Expect`."""
+        total: Expected = yield Expect(theta, theta.means)
+        found = total.statistics
         delta = found.first / np.maximum(found.mass, EMPTY)[:, None]
         square = np.einsum("kjj->kj", found.second) if not self.diagonal else found.second[:, :, 0]
         # About the old means a far jump of a narrow component would cancel its variance: take that pass about the new.
         if (square - delta**2 * found.mass[:, None] < 1e-6 * square).any():
-            found, value = self._pass(theta, theta.means + delta)
-        return found, value - self.log_volume * float(self.s.sum())
+            total = yield Expect(theta, theta.means + delta)
+        return total.statistics, total.value - self.log_volume * total.weight
 
-    def _pass(self, theta: Theta, about: Matrix) -> tuple[Statistics, float]:
-        with np.errstate(divide="ignore"):
-            base = np.log(theta.weights) + theta.log_scale - 0.5 * about.shape[1] * LOG_2PI
-        mass, first, second, value = expected(self.X, self.s, base, theta.means, theta.whiten, about)
-        return Statistics(mass, about, first, second), value
-
-    def m_step(self, theta: Theta, found: Statistics) -> Theta:
+    def m_step(self, theta: Theta, found: Statistics) -> Steps[Theta]:
         """Weights, means and covariances of highest expected likelihood; an empty one restarts at the worst row."""
         new = self.maximise(found, theta)
         empty = np.flatnonzero(found.mass <= EMPTY * found.mass.sum())
         if len(empty) == 0 or theta.resets >= RESETS_PER_COMPONENT * len(theta.weights):
             return new
-        return self._revive(new, theta, empty)
+        return (yield from self._revive(new, theta, empty))
 
     def maximise(self, found: Statistics, old: Theta | None = None) -> Theta:
         """The closed form; components without mass keep what they had in `old` and get weight 0."""
@@ -145,31 +115,18 @@ class GaussianEM:
         times = len(S) // len(parts)
         return np.repeat(np.stack([w for w, _ in parts]), times, axis=0), np.repeat([v for _, v in parts], times)
 
-    def _revive(self, new: Theta, old: Theta, empty: Codes) -> Theta:
+    def _revive(self, new: Theta, old: Theta, empty: Codes) -> Steps[Theta]:
         """Move each empty component to a row of least density under `old`, with the covariance of all rows."""
-        joint = log_densities(self.X, old.means, old.whiten, old.log_scale)
-        with np.errstate(divide="ignore"):
-            worst = np.argsort(logsumexp(joint + np.log(old.weights), axis=1), kind="stable")[: len(empty)]
-        whole = self.maximise(self.from_labels(np.zeros(len(self.X), dtype=np.int64), 1))
+        worst: Rare = yield Rarest(old, len(empty))
+        scatter: Moments = yield Scatter()
+        whole = self.maximise(of_all(scatter, diagonal=self.diagonal))
         means, S, W, logs = new.means.copy(), new.covariances.copy(), new.whiten.copy(), new.log_scale.copy()
         weights = new.weights.copy()
-        for k, i in zip(empty, worst, strict=False):
-            means[k], S[k], W[k], logs[k] = self.X[i], whole.covariances[0], whole.whiten[0], whole.log_scale[0]
+        for k, row in zip(empty, worst.rows, strict=False):
+            means[k], S[k], W[k], logs[k] = row, whole.covariances[0], whole.whiten[0], whole.log_scale[0]
             weights[k] = 1 / (2 * len(weights))
         return replace(new, weights=weights / weights.sum(), means=means, covariances=S, whiten=W, log_scale=logs,
                        resets=old.resets + len(empty))  # fmt: skip
-
-    def from_labels(self, labels: Codes, K: int) -> Statistics:
-        """Statistics of known components: responsibilities 0 or 1."""
-        width = 1 if self.diagonal else self.X.shape[1]
-        mass, about = np.zeros(K), np.repeat((self.s @ self.X / self.s.sum())[None], K, axis=0)
-        second = np.zeros((*about.shape, width))
-        for k in np.unique(labels):
-            mine = np.flatnonzero(labels == k)
-            g = moments(self.X[mine], self.s[mine])
-            mass[k], about[k] = g.total, g.mean
-            second[k] = np.diag(g.scatter)[:, None] if self.diagonal else g.scatter
-        return Statistics(mass, about, np.zeros_like(about), second)
 
 
 def _raised(S: np.ndarray, floor: Vector) -> tuple[np.ndarray, Codes]:

@@ -26,6 +26,7 @@ ROWS = [
         oracle=GaussianMixture(3, means_init=START, tol=1e-12, max_iter=2000, reg_covar=0.0),
         same=("predict_proba", "score_samples", "means_", "weights_", "covariances_"),
         tol=1e-9,
+        chunk_digits=9,
         sklearn_params={"n_components": 2, "init": "k_means", "means_init": None},
         expected={
             "check_sample_weight_equivalence_on_dense_data": "starts are drawn by row, so rows in another order may "
