@@ -46,12 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(settings: Settings, given: argparse.Namespace) -> int:
-    from service.api.server import serve  # noqa: PLC0415 - a command loads what it needs, so that `keys` starts fast
-    from service.container import build  # noqa: PLC0415
+    from service.api.server import opened, serve  # noqa: PLC0415 - a command loads what it needs: `keys` starts fast
 
     if beyond_loopback(settings.host) and not given.no_keys:
         settings = settings.model_copy(update={"require_keys": True})
-        if not build(settings).keys.page():
+        if not opened(settings).keys.page():
             print(
                 f"{settings.host} is reachable from other machines and there is no API key yet. Make one with\n"
                 "  python -m service keys create NAME\n"

@@ -16,12 +16,14 @@ import uvicorn
 
 from service.api.app import create_asgi
 from service.api.drain import Drain
-from service.container import build
+from service.container import Services, build
+from service.errors import NotReady
 from service.runner.embedded import Embedded
 from service.settings import Settings
 
 DRAIN_SECONDS = 10
 LEAVE_SECONDS = 2.0
+AWAY_SECONDS = 1.0
 log = logging.getLogger("postfit")
 
 
@@ -50,7 +52,7 @@ def serve(settings: Settings) -> int:
         signal.signal(number, _leave)  # uvicorn raises it again after shutting down: being asked is no failure
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    services = build(settings)
+    services = opened(settings)
     tempfile.tempdir = str(services.objects.scratch())  # parts of forms go to the data disk; /tmp may be memory
     drain = Drain()
     app = create_asgi(services, Embedded(settings) if settings.runner == "embedded" else None, drain)
@@ -62,6 +64,16 @@ def serve(settings: Settings) -> int:
     gc.freeze()  # what is loaded by now stays; the collector need not walk through it again and again
     Server(config, drain).run()
     return 0
+
+
+def opened(settings: Settings) -> Services:
+    """The services once the database answers; a server that starts before its database waits for it."""
+    while True:
+        try:
+            return build(settings)
+        except NotReady as away:
+            log.warning("not serving yet: %s", away)
+            time.sleep(AWAY_SECONDS)
 
 
 def _abandon() -> None:

@@ -38,6 +38,7 @@ from service.errors import (
     TooLarge,
     UnknownMediaType,
 )  # fmt: skip
+from service.intake.findings import FORMATS
 from service.ports import Json
 from service.usecases.export import json_rows
 
@@ -76,7 +77,7 @@ def _created(record: Json) -> Response:
 async def create_dataset(
     request: Request, use: Use, idempotency_key: IdempotencyKey = None,
     name: Annotated[str | None, Query(description="Name of the dataset.", max_length=200)] = None,
-    format: Annotated[str | None, Query(description="csv, tsv, ndjson, json, parquet, arrow, xlsx, npy, npz, arff, libsvm.")] = None,  # noqa: A002
+    format: Annotated[str | None, Query(description=f"{', '.join(FORMATS)}; found when absent.")] = None,  # noqa: A002
     delimiter: Annotated[str | None, Query(description="Character between fields.")] = None,
     decimal: Annotated[str | None, Query(description="Decimal mark.")] = None,
     header: Annotated[str | None, Query(description="Whether the first line holds names: true or false.")] = None,
@@ -88,7 +89,8 @@ async def create_dataset(
 ) -> Response:  # fmt: skip
     """The raw file as the body, or a form with a part `file`. It streams to disk; nothing half-read is ever stored."""
     given = {"name": name, "format": format, "delimiter": delimiter, "decimal": decimal, "header": header,
-             "encoding": encoding, "null_values": null_values, "types": types, "on_error": on_error, "sheet": sheet}  # fmt: skip
+             "encoding": encoding, "null_values": null_values, "types": types, "on_error": on_error,
+             "sheet": sheet}  # fmt: skip
     path, found = await spool(use, request, given)
     try:
         options = options_of(found)
