@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, insert, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Double,
+    Integer,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    exists,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from service.adapters import rules
 from service.adapters.database import Database, Now
@@ -14,9 +28,61 @@ from service.ports import Attempt, Claim, Json, Lane, Outcome, State
 from service.settings import Settings
 
 LANES: tuple[Lane, ...] = ("long", "instant")
-_KEPT: Select[Any] = select(
+
+
+def _given(name: str, column: Any = None) -> BindParameter[Any]:
+    """A value that comes with the execution, typed as the column of its name."""
+    return bindparam(f"given_{name}", type_=(jobs.c[name] if column is None else column).type)
+
+
+def _ready(lane: Any) -> Any:
+    return and_(jobs.c.state == "queued", jobs.c.lane == lane, jobs.c.run_after <= Now())
+
+
+def _end(again: bool) -> Any:
+    """The one UPDATE out of `running`: back to the queue, or to a terminal state."""
+    kept = ("state", "result", "error", "log_tail", "owner", "started", "progress", "spared", "lost")
+    return (
+        update(jobs)
+        .where(jobs.c.id == _given("id"), jobs.c.attempt == _given("attempt"), jobs.c.state == "running")
+        .values(
+            **{name: _given(name) for name in kept}, lease_until=None, finished=None if again else Now(),
+            run_after=Now() + bindparam("delay", type_=Double()),
+        )
+    )  # fmt: skip
+
+
+# Built once: a statement costs SQLAlchemy more to build and to look up than the database to execute.
+_FENCE = and_(
+    jobs.c.id == _given("id"), jobs.c.attempt == _given("attempt"), jobs.c.owner == _given("owner"),
+    jobs.c.state == "running",
+)  # fmt: skip
+_LOCK: Select[Any] = select(
     jobs.c.id, jobs.c.attempt, jobs.c.spared, jobs.c.lost, jobs.c.cancel_requested, jobs.c.owner, jobs.c.started,
     jobs.c.progress,
+).where(_FENCE).with_for_update()  # fmt: skip
+_END = {again: _end(again) for again in (True, False)}
+_RECORD = insert(job_attempts).values(
+    **{c.name: bindparam(c.name, type_=c.type) for c in job_attempts.c if c.name != "finished"}, finished=Now()
+)
+_WAITING = select(*(exists(select(jobs.c.id).where(_ready(lane))).label(lane) for lane in LANES))
+# The CTE is evaluated once; as a plain subquery PostgreSQL may run it again and lock more than n rows.
+_BEST = (
+    select(jobs.c.id)
+    .where(_ready(_given("lane")))
+    .order_by(jobs.c.rank, jobs.c.id)
+    .limit(bindparam("n", type_=Integer()))
+    .with_for_update(skip_locked=True)
+    .cte("best")
+)
+_TAKE = (
+    update(jobs)
+    .where(jobs.c.id.in_(select(_BEST.c.id)), jobs.c.state == "queued")
+    .values(
+        state="running", attempt=jobs.c.attempt + 1, owner=_given("owner"), started=Now(), progress=None, log_tail="",
+        lease_until=Now() + bindparam("lease", type_=Double()),
+    )
+    .returning(jobs)
 )  # fmt: skip
 
 
@@ -61,24 +127,8 @@ class SqlLeases:
         return rows
 
     def _take(self, connection: Connection, owner: str, lane: Lane, n: int) -> Sequence[Row[Any]]:
-        # The CTE is evaluated once; as a plain subquery PostgreSQL may run it again and lock more than n rows.
-        best = (
-            select(jobs.c.id)
-            .where(jobs.c.state == "queued", jobs.c.lane == lane, jobs.c.run_after <= Now())
-            .order_by(jobs.c.rank, jobs.c.id)
-            .limit(n)
-            .with_for_update(skip_locked=True)
-            .cte("best")
-        )
-        rows = connection.execute(
-            update(jobs)
-            .where(jobs.c.id.in_(select(best.c.id)), jobs.c.state == "queued")
-            .values(
-                state="running", attempt=jobs.c.attempt + 1, owner=owner, lease_until=self._lease(), started=Now(),
-                progress=None, log_tail="",
-            )
-            .returning(jobs)
-        ).all()  # fmt: skip
+        given = {"given_lane": lane, "n": n, "given_owner": owner, "lease": self._settings.lease_seconds}
+        rows = connection.execute(_TAKE, given).all()
         return sorted(rows, key=lambda row: (row.rank, row.id))
 
     def renew(self, owner: str, claims: Sequence[Claim]) -> list[Claim]:
@@ -108,7 +158,7 @@ class SqlLeases:
         """Store progress; False when the claim is no longer held."""
         values: Json = {"progress": progress, **({"log_tail": rules.tail(log_tail)} if log_tail else {})}
         with self.db.write() as connection:
-            return connection.execute(update(jobs).where(_fence(claim)).values(**values)).rowcount == 1
+            return connection.execute(update(jobs).where(_FENCE).values(**values), _fence(claim)).rowcount == 1
 
     def finish(
         self, claim: Claim, state: State, *, result: Json | None = None, error: Json | None = None,
@@ -119,12 +169,12 @@ class SqlLeases:
             return self._settle(connection, Outcome(claim, state, result, error, attempt, log_tail))
 
     def _settle(self, connection: Connection, outcome: Outcome) -> bool:
-        row = connection.execute(_KEPT.where(_fence(outcome.claim)).with_for_update()).one_or_none()
+        row = connection.execute(_LOCK, _fence(outcome.claim)).one_or_none()
         if row is None:
             return False
         self._end(connection, row, outcome.state, result=outcome.result, error=outcome.error,
                   log_tail=outcome.log_tail, progress=outcome.progress)  # fmt: skip
-        connection.execute(insert(job_attempts).values(_attempt(row, outcome.attempt, outcome.error)))
+        connection.execute(_RECORD, _attempt(row, outcome.attempt, outcome.error))
         return True
 
     def release(self, claims: Sequence[Claim]) -> int:
@@ -132,7 +182,7 @@ class SqlLeases:
         done = 0
         with self.db.write() as connection:
             for claim in claims:
-                row = connection.execute(select(jobs).where(_fence(claim)).with_for_update()).one_or_none()
+                row = connection.execute(_LOCK, _fence(claim)).one_or_none()
                 if row is not None:
                     self._end(connection, row, "queued", spared=1)
                     done += 1
@@ -149,30 +199,27 @@ class SqlLeases:
             rows = connection.execute(silent.with_for_update(skip_locked=True)).all()
             for row in rows:
                 self._end(connection, row, "queued", error=rules.worker_lost(), log_tail=row.log_tail)
-                connection.execute(insert(job_attempts).values(_attempt(row, None, rules.worker_lost())))
+                connection.execute(_RECORD, _attempt(row, None, rules.worker_lost()))
         return len(rows)
 
     def _end(
         self, connection: Connection, row: Row[Any], state: State, *, result: Json | None = None,
         error: Json | None = None, log_tail: str = "", spared: int = 0, progress: Json | None = None,
     ) -> None:  # fmt: skip
-        """The one UPDATE out of `running`; the row is locked by this transaction."""
+        """End the attempt of a row that this transaction has locked."""
         end = rules.ending(
             state, self._settings, cancel_requested=row.cancel_requested, result=result, error=error,
             attempts=row.attempt - row.spared - row.lost - spared, losses=row.lost,
         )  # fmt: skip
         again = end.state == "queued"
-        connection.execute(
-            update(jobs)
-            .where(jobs.c.id == row.id, jobs.c.attempt == row.attempt, jobs.c.state == "running")
-            .values(
-                state=end.state, result=end.result, error=end.error, log_tail=rules.tail(log_tail), lease_until=None,
-                owner=None if again else row.owner, run_after=Now() + end.delay_seconds,
-                started=None if again else row.started, finished=None if again else Now(),
-                progress=None if again else progress or row.progress,
-                spared=row.spared + spared, lost=row.lost + end.lost,
-            )
-        )  # fmt: skip
+        values = {
+            "id": row.id, "attempt": row.attempt, "state": end.state, "result": end.result, "error": end.error,
+            "log_tail": rules.tail(log_tail), "owner": None if again else row.owner,
+            "started": None if again else row.started, "progress": None if again else progress or row.progress,
+            "spared": row.spared + spared, "lost": row.lost + end.lost,
+        }  # fmt: skip
+        given = {f"given_{name}": value for name, value in values.items()}
+        connection.execute(_END[again], {**given, "delay": end.delay_seconds})
 
     def _lease(self) -> Any:
         return Now() + self._settings.lease_seconds
@@ -184,18 +231,13 @@ class SqlLeases:
 
 def _waiting(connection: Connection, lanes: Mapping[Lane, int]) -> list[Lane]:
     """Those of the lanes in which a job may begin now."""
-    ready = select(jobs.c.lane).where(jobs.c.state == "queued", jobs.c.lane.in_(lanes), jobs.c.run_after <= Now())
-    found = set(connection.execute(ready.distinct()).scalars()) if lanes else set()
-    return [lane for lane in lanes if lane in found]
+    found = connection.execute(_WAITING).one()._mapping if lanes else {}
+    return [lane for lane in lanes if found[lane]]
 
 
-def _fence(claim: Claim) -> Any:
-    return and_(
-        jobs.c.id == claim.job.id,
-        jobs.c.attempt == claim.attempt,
-        jobs.c.owner == claim.owner,
-        jobs.c.state == "running",
-    )
+def _fence(claim: Claim) -> Json:
+    """The values of `_FENCE`."""
+    return {"given_id": claim.job.id, "given_attempt": claim.attempt, "given_owner": claim.owner}
 
 
 def _attempt(row: Row[Any], attempt: Attempt | None, error: Json | None) -> Json:
@@ -203,5 +245,4 @@ def _attempt(row: Row[Any], attempt: Attempt | None, error: Json | None) -> Json
     return {
         "job_id": row.id, "attempt": row.attempt, "owner": row.owner, "host": a.host, "pid": a.pid,
         "exit_code": a.exit_code, "peak_rss_bytes": a.peak_rss_bytes, "cpu_seconds": a.cpu_seconds, "error": error,
-        "finished": Now(),
     }  # fmt: skip
