@@ -46,6 +46,7 @@ def migrate(db: Database) -> tuple[str, str]:
     before = current(db)
     if before == revisions()[-1]:
         return before, before
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every plugin when it is imported
     from service.adapters.upgrade import upgrade  # noqa: PLC0415 - alembic takes 0.2 s and is seldom needed
 
     done = upgrade(db, revisions())

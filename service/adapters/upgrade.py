@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +23,6 @@ TABLES = (access, aliases, datasets, facts, job_tables, models, runners)
 
 def upgrade(db: Database, known: Sequence[str]) -> tuple[str, str]:
     """Run the missing revisions in one transaction; whoever comes second finds nothing to do."""
-    logging.getLogger("alembic").setLevel(logging.WARNING)
     with _alone(db) as connection:
         before = _before(connection)
         if before not in ("", *known):

@@ -88,7 +88,9 @@ def _handle_errors(app: FastAPI) -> None:
         if isinstance(error, UnknownMediaType):
             response.headers["Accept-Post"] = "application/json"
         if response.status_code >= 500:
-            log.error("%s: %s request_id=%s", type(error).__name__, error, _rid(request), exc_info=error)
+            ours = response.status_code == 500  # else a part is away or full: the fact is news, the trace is not
+            log.log(logging.ERROR if ours else logging.WARNING, "%s: %s request_id=%s", type(error).__name__, error,
+                    _rid(request), exc_info=error if ours else None)  # fmt: skip
         return response
 
     async def unknown(request: Request, error: Exception) -> Response:
