@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans as PeerKMeans
 
 from ml_core import progress
+from ml_core.base import clone
 from ml_core.cluster.k_means import KMeans
 from ml_core.errors import Cancelled, InvalidData, InvalidParameter
+from ml_core.mixture.gaussian_mixture import GaussianMixture
 from ml_core.numerics.column_sums import ColumnSums
 from ml_core.parallel import use_mapper, use_threads
+from ml_core.solvers.base import answered, together, translated
 from ml_core.solvers.sample import Draw
 from ml_core.sums import diagnose_chunks, fit_chunks
 
@@ -227,7 +230,155 @@ def test_k_means_curve_of_a_sample_says_so(monkeypatch):
     assert model.inertia_curve_[3] == pytest.approx(model.inertia_, rel=0.2)
 
 
-@pytest.mark.parametrize("model", [KMeans(n_clusters=3)])
+# Gaussian mixtures
+
+KINDS = ["full", "tied", "diagonal", "isotropic", "identity"]
+
+
+def assert_same_mixture(chunked, memory, X):
+    """To 12 digits; log-densities of rows to 1e-10 nats."""
+    assert chunked.log_likelihood_ == pytest.approx(memory.log_likelihood_, rel=1e-12)
+    np.testing.assert_allclose(chunked.score_samples(X), memory.score_samples(X), atol=1e-10)
+    np.testing.assert_allclose(chunked.weights_, memory.weights_, rtol=1e-10)
+    np.testing.assert_allclose(chunked.covariances_, memory.covariances_, rtol=1e-9, atol=1e-10)
+    assert (chunked.n_iter_, chunked.resets_, codes(chunked)) == (memory.n_iter_, memory.resets_, codes(memory))
+
+
+def test_generators_run_side_by_side_and_share_their_questions():
+    def asks(*questions):
+        told = []
+        for q in questions:
+            told.append((yield lambda x, q=q: Total(q * x)))
+        return [t.value for t in told]
+
+    rounds = []
+
+    def answer(bundle):
+        rounds.append(len(bundle.parts))
+        return bundle(3).merge(bundle(4))
+
+    assert answered(together([asks(1, 2), asks(), asks(10)]), answer) == [[7, 14], [], [70]]
+    assert rounds == [2, 1]
+    assert answered(together([asks(), asks()])) == [[], []]
+    doubled = translated(asks(1, 5), lambda part: lambda x: part(2 * x))
+    assert answered(doubled, lambda part: part(1)) == [2, 10]
+
+
+@dataclass(frozen=True)
+class Total:
+    value: int
+
+    def merge(self, other):
+        return Total(self.value + other.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("init", ["given", "k_means", "random"])
+@pytest.mark.parametrize(("weighted", "offset"), [(False, 0.0), (True, 1e6)])
+def test_mixtures_are_those_of_memory(kind, init, weighted, offset):
+    X = groups(300, 3, 4, offset=offset)
+    s = np.random.default_rng(1).uniform(0.5, 2, len(X)) if weighted else None
+    model = GaussianMixture(n_components=4, covariance_type=kind, init=init, n_init=2, tol=1e-7,
+                            means_init=X[:4] if init == "given" else None)  # fmt: skip
+    memory = clone(model).fit(X, sample_weight=s)
+    chunked = fit_chunks(clone(model), cut(X, None, s))
+    assert_same_mixture(chunked, memory, X)
+    np.testing.assert_allclose(chunked.solution_.trace, memory.solution_.trace, rtol=1e-12)
+    np.testing.assert_allclose(chunked.start_log_likelihoods_, memory.start_log_likelihoods_, rtol=1e-11)
+    found, inside = diagnose_chunks(chunked, cut(X, None, s, seed=3)), memory.diagnostics(X, sample_weight=s)
+    assert_certified(found)
+    for name, value in inside.summary.items():
+        assert found.summary[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
+    for name, table in inside.tables.items():
+        np.testing.assert_allclose(np.array(found.tables[name].rows), np.array(table.rows), rtol=1e-7)
+
+
+@given(st.sampled_from(KINDS), st.lists(st.integers(0, 120), max_size=8), st.integers(0, 99))
+@settings(max_examples=20, deadline=None)
+def test_mixtures_do_not_depend_on_cuts(kind, at, seed):
+    X = groups(120, 2, 3, seed=seed)
+    s = np.random.default_rng(seed).integers(0, 4, len(X)).astype(float)
+    model = GaussianMixture(n_components=3, covariance_type=kind, init="given", means_init=X[:3], tol=1e-7)
+    chunked = fit_chunks(clone(model), Cuts(X, None, s, tuple(sorted(at))))
+    repeated = clone(model).fit(np.repeat(X, s.astype(int), axis=0))
+    assert chunked.log_likelihood_ == pytest.approx(repeated.log_likelihood_, rel=1e-10)
+    assert_same_mixture(chunked, clone(model).fit(X, sample_weight=s), X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mixtures_that_sample_their_starts_find_an_optimum_as_good(kind, monkeypatch):
+    monkeypatch.setattr("ml_core.mixture.gaussian_mixture.room", lambda d: 100)
+    X = groups(900, 3, 4, seed=2)
+    for init in ("k_means", "random"):
+        model = GaussianMixture(n_components=4, covariance_type=kind, init=init, n_init=3, tol=1e-7, max_iter=2000)
+        memory = clone(model).fit(X)
+        chunked = fit_chunks(clone(model), cut(X, pieces=7))
+        assert chunked.log_likelihood_ >= memory.log_likelihood_ - 1e-4 * len(X)
+        assert chunked.log_likelihood_ == pytest.approx(chunked.score_samples(X).sum(), rel=1e-12)
+        assert (np.diff(chunked.solution_.trace) >= -1e-12 * abs(chunked.log_likelihood_)).all()
+        assert_certified(diagnose_chunks(chunked, cut(X)))
+        other = fit_chunks(clone(model), cut(X, pieces=2, seed=5))
+        np.testing.assert_allclose(other.start_log_likelihoods_, chunked.start_log_likelihoods_, rtol=1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sample", [50, 1000])
+def test_bits_of_mixtures_do_not_depend_on_who_computes(kind, sample, monkeypatch):
+    monkeypatch.setattr("ml_core.mixture.gaussian_mixture.room", lambda d: sample)
+    X = groups(200, 3, 3, seed=4)
+    model = GaussianMixture(n_components=3, covariance_type=kind, n_init=2)
+    with use_threads(3):
+        one = fit_chunks(clone(model), cut(X))
+    with use_mapper(elsewhere):
+        two = fit_chunks(clone(model), cut(X))
+    same_state(one, two)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mixtures_revive_empty_components(kind):
+    X = np.random.default_rng(9).normal(size=(80, 2)) + np.repeat([0.0, 12.0], 40)[:, None]
+    model = GaussianMixture(n_components=4, covariance_type=kind, init="given", covariances_init=[np.eye(2)] * 4,
+                            means_init=[[0.0, 0.0], [12.0, 12.0], [1e6, 1e6], [-1e6, 1e6]])  # fmt: skip
+    for seed in range(3):
+        chunked = fit_chunks(clone(model), cut(X, seed=seed))
+        assert chunked.resets_ >= 2
+        assert_same_mixture(chunked, clone(model).fit(X), X)
+
+
+def test_far_jump_of_a_narrow_component_keeps_its_variance_over_chunks():
+    r = np.random.default_rng(7)
+    X = np.concatenate([r.normal(0, 1e-3, 50), r.normal(100, 1e-3, 50)])[:, None]
+    model = GaussianMixture(init="given", means_init=[[-5e3], [6e3]], covariances_init=[[[1e4]], [[1e4]]], reg_covar=0)
+    found = fit_chunks(model, cut(X)).covariances_.ravel()
+    np.testing.assert_allclose(found, [X[:50].var(), X[50:].var()], rtol=1e-9)
+
+
+def test_mixture_floors_refusals_and_wrong_answers():
+    X = np.repeat([[1.0, 2.0], [5.0, 2.0]], 6, axis=0)
+    floored = fit_chunks(GaussianMixture(n_init=1), cut(X, pieces=3))
+    assert {"constant_column", "variance_floor"} <= set(codes(floored))
+    assert_certified(diagnose_chunks(floored, cut(X)))
+    with pytest.raises(InvalidData, match=r"no bound.*reg_covar"):
+        fit_chunks(GaussianMixture(reg_covar=0.0), cut(X))
+    with pytest.raises(InvalidParameter, match="at least 13 rows"):
+        fit_chunks(GaussianMixture(n_components=13), cut(X))
+    with pytest.raises(InvalidParameter, match="means_init of shape"):
+        fit_chunks(GaussianMixture(init="given"), cut(X))
+    model = fit_chunks(GaussianMixture(n_components=3), cut(groups()))
+    model.means_ = model.means_ + 0.05
+    held = {c.name: c.holds for c in diagnose_chunks(model, cut(groups())).certificates}
+    assert held == {"em_step_loss": True, "em_step_gain": False}
+
+
+def test_mixtures_with_fewer_distinct_rows_than_a_start_needs(monkeypatch):
+    monkeypatch.setattr("ml_core.mixture.gaussian_mixture.room", lambda d: 4)
+    X = np.repeat([[1.0, 2.0], [5.0, 3.0]], 20, axis=0)
+    for init in ("k_means", "random"):
+        model = fit_chunks(GaussianMixture(n_components=3, init=init, n_init=2), cut(X))
+        assert np.isfinite(model.score_samples(X)).all()
+
+
+@pytest.mark.parametrize("model", [KMeans(n_clusters=3), GaussianMixture(n_components=3, n_init=2)])
 def test_a_listener_sees_passes_and_can_stop_them(model):
     X = groups(200, 3)
     units = set()

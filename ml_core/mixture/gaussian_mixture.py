@@ -49,6 +49,10 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
     so the likelihood never falls, and a bound that is not reached changes nothing. Columns are standardised inside
     (isotropic: all by one factor, identity: not), so a change of units changes nothing but the units of the answer.
 
+    From chunks: all starts take each pass together. Up to 65,536 rows they are those of memory; of more rows as many
+    are drawn by a hash of their cells, so that chunks do not matter, and each start begins where EM on these rows ends.
+    From the same start the log-likelihood is that of `fit` to 12 digits, the log-density of a row to 1e-10 nats.
+
     References
     ----------
     Dempster, Laird, Rubin (1977), Maximum likelihood from incomplete data via the EM algorithm, JRSS B 39(1).

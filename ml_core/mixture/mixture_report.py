@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
-from ml_core.numerics.column_sums import ColumnPart, ColumnSums
 from ml_core.numerics.stable import log_softmax, logsumexp
-from ml_core.solvers.base import Steps
+from ml_core.solvers.base import Steps, together
 from ml_core.solvers.em import Unbounded
 from ml_core.solvers.gaussian_em import GaussianEM
 from ml_core.solvers.gaussian_sums import Theta
@@ -52,13 +51,24 @@ class Fit:
 
 
 def audit(model: GaussianMixture, theta: Theta) -> Passes:
-    """The diagnostics, from four passes over the rows, five after a far jump."""
-    columns: ColumnSums = yield ColumnPart()
-    form = GaussianEM(model.covariance_type, model.floor_, columns.sd**2)
-    fitted: Fitted = yield Fit(theta)
-    value, gain = yield from _one_more_step(form, theta)
-    n = fitted.weight
-    return report(model, theta, fitted, _certificates(value / n, gain / n, model.tol))
+    """The diagnostics, from two passes over the rows, three after a far jump."""
+    form = GaussianEM(model.covariance_type, model.floor_, _variances(theta))
+    asked: list[Steps[Any]] = [_fitted(theta), _one_more_step(form, theta)]
+    fitted, (value, gain) = yield from together(asked)
+    return report(model, theta, fitted, _certificates(value / fitted.weight, gain / fitted.weight, model.tol))
+
+
+def _variances(theta: Theta) -> Vector:
+    """(d,) of the mixture: within the components and between them."""
+    S, p = theta.covariances, theta.weights
+    within = S[:, :, 0] if S.shape[2] == 1 else np.einsum("kjj->kj", S)
+    away = theta.means - theta.means[0]
+    return np.asarray(p @ (within + (away - p @ away) ** 2))
+
+
+def _fitted(theta: Theta) -> Steps[Fitted]:
+    found: Fitted = yield Fit(theta)
+    return found
 
 
 def _one_more_step(form: GaussianEM, theta: Theta) -> Steps[tuple[float, float]]:
