@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from service.errors import WrongKey
 from service.loopback import beyond_loopback
 from service.settings import Settings
 
@@ -40,9 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = Settings.from_env(
         os.environ, data=given.data, host=getattr(given, "host", None), port=getattr(given, "port", None)
     )
-    return {"serve": _serve, "runner": _runner, "quickstart": _quickstart, "keys": _keys}[given.command](
-        settings, given
-    )
+    try:
+        return {"serve": _serve, "runner": _runner, "quickstart": _quickstart, "keys": _keys}[given.command](
+            settings, given
+        )
+    except WrongKey as refused:
+        print(refused, file=sys.stderr)
+        return 2
 
 
 def _serve(settings: Settings, given: argparse.Namespace) -> int:

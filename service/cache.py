@@ -29,8 +29,8 @@ class HostCache:
     def get(self, name: str) -> Path | None:
         """The file, marked as used now; None when it has to be made."""
         path = self.root / name
-        try:
-            os.utime(path)
+        try:  # the time of writing stays, by which others know that the bytes are the same
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return path
@@ -75,4 +75,4 @@ class HostCache:
                     known = path.stat()
                 except FileNotFoundError:
                     continue
-                yield known.st_mtime, known.st_size, path
+                yield max(known.st_atime, known.st_mtime), known.st_size, path

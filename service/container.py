@@ -17,6 +17,7 @@ from service.adapters.migrations import migrate
 from service.adapters.models import SqlModels
 from service.adapters.objects import LocalObjects
 from service.adapters.runners import SqlRunners
+from service.adapters.signing import SigningKey
 from service.adapters.upkeep import Upkeep
 from service.cache import HostCache
 from service.ports import Ledger, Objects, Runners
@@ -77,10 +78,12 @@ def build(settings: Settings) -> Services:
     settings.data.mkdir(parents=True, exist_ok=True)
     db = connect(settings.database_url)
     migrate(db)
+    key = SigningKey.of(settings)
+    key.agree(db)
     objects = open_objects(settings)
     ledger = SqlLedger(db, settings)
     models = SqlModels(db)
-    artifacts = Artifacts(objects, settings.data / "secret.key", settings.secret)
+    artifacts = Artifacts(objects, key)
     datasets = DatasetService(settings, SqlDatasets(db), objects, ledger)
     Host.tables = datasets.table_of
     inference = Inference(datasets, models, artifacts)

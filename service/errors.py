@@ -17,6 +17,7 @@ ServiceError
 ├─ NotReady            a part of the service is not up yet
 ├─ EngineLost          an engine or a store that the job works with went away; the job runs again
 ├─ EngineMismatch      the engine runs other versions, or sees other stores, than the job
+├─ WrongKey            this process signs with another key than the service
 └─ ArtifactRejected    a stored file failed its digest, signature or allow-list
 
 The docstring of a class is its default message.
@@ -115,3 +116,7 @@ class EngineMismatch(ServiceError):
 
 class ArtifactRejected(ServiceError):
     """A stored file failed its digest, signature or allow-list check."""
+
+
+class WrongKey(ServiceError):
+    """This process has another signing key than the service."""

@@ -1,7 +1,7 @@
 """Fitted models on disk: joblib files, opened only when their digest and signature agree, through an allow-list.
 
 A pickle can run code, so three things stand before it: the file was written by this service (HMAC over digest and
-metadata with a key that never leaves the data folder), its bytes are those that were written (SHA-256), and the
+metadata with a key that only its processes have), its bytes are those that were written (SHA-256), and the
 unpickler builds only classes of ml_core, NumPy arrays and a few builtins.
 """
 
@@ -11,18 +11,30 @@ import hashlib
 import hmac
 import json
 import os
+import platform
 import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, BinaryIO
 
 import joblib
+import numpy as np
+import scipy
 from joblib import numpy_pickle
 
 import ml_core
+from service.adapters.signing import SigningKey
 from service.disk import full_disk
 from service.errors import ArtifactRejected
 from service.ports import Json, Objects
 
+FORMAT = 1
+"""Of the manifest and the file; references of the first release have none."""
+MAX_VERIFIED = 10_000
+READ_BYTES = 1 << 20
 NUMPY = {"ndarray", "dtype", "_reconstruct", "scalar", "_frombuffer", "memmap"}
 MAPPED_BYTES = 1 << 20
 """Larger models share their pages with other processes; smaller ones answer faster from plain arrays."""
@@ -52,68 +64,89 @@ class AllowList(numpy_pickle.NumpyUnpickler):  # type: ignore[misc]
 class Artifacts:
     """Saves and loads fitted models; `ref` is the JSON that the ledger keeps of one."""
 
-    def __init__(self, objects: Objects, secret: Path, given: str | None = None) -> None:
+    def __init__(self, objects: Objects, key: SigningKey) -> None:
         self.objects = objects
-        self.secret = secret
-        self._given = given
+        self.key = key
+        self._verified: set[tuple[object, ...]] = set()
 
-    def save(self, key: str, model: Any) -> Json:
-        """Write the model; returns its reference: key, bytes, sha256, versions, signature.
+    def save(self, key: str, model: Any, origin: Mapping[str, Any] = MappingProxyType({})) -> Json:
+        """Write the model; returns its manifest: key, bytes, sha256, versions, where it came from, signature.
 
         The key gets the digest of the bytes, `model.joblib` → `model-3f2a….joblib`: a key is written once, and an
         attempt that was handed back runs again under its number.
         """
         path = self.objects.scratch() / f"{secrets.token_hex(8)}.joblib"
-        with full_disk():
-            joblib.dump(model, path, compress=0)
-        path.chmod(0o400)
-        digest = _digest(path)
-        stem, _, ending = key.rpartition(".")
-        ref: Json = {
-            "key": f"{stem}-{digest[:16]}.{ending}", "bytes": path.stat().st_size, "sha256": digest,
-            "ml_core": ml_core.__version__, "joblib": joblib.__version__,
-        }  # fmt: skip
-        self.objects.put_file(ref["key"], path)
+        try:
+            with full_disk():
+                joblib.dump(model, path, compress=0)
+                path.chmod(0o400)
+            with path.open("rb") as file:
+                digest, size = _digest(file), os.fstat(file.fileno()).st_size
+            stem, _, ending = key.rpartition(".")
+            ref: Json = {**origin, **_written_by(), "key": f"{stem}-{digest[:16]}.{ending}", "bytes": size,
+                         "sha256": digest, "signing_key": self.key.fingerprint()}  # fmt: skip
+            self.objects.put_file(ref["key"], path)
+        finally:
+            path.unlink(missing_ok=True)
         return ref | {"signature": self._sign(ref)}
 
     def load(self, ref: Json) -> Any:
         """The model, mapped from the file where it is large; ArtifactRejected when anything disagrees."""
-        path = self.verified(ref)
-        mmap = ref["bytes"] > MAPPED_BYTES
-        with path.open("rb") as file:
-            unpickler = AllowList(str(path), file, ensure_native_byte_order=False, mmap_mode="r" if mmap else None)
-            return unpickler.load()
+        with self._opened(ref) as file:
+            mode = "r" if ref["bytes"] > MAPPED_BYTES else None
+            return AllowList(_same_file(file), file, ensure_native_byte_order=False, mmap_mode=mode).load()
 
     def verified(self, ref: Json) -> Path:
         """The file of the reference, once size, digest and signature agree."""
+        with self._opened(ref):
+            return self.objects.path(ref["key"])
+
+    @contextmanager
+    def _opened(self, ref: Json) -> Iterator[BinaryIO]:
+        """The open file, whose very bytes were found to be those that were signed; ArtifactRejected, NotFound."""
         body = {k: v for k, v in ref.items() if k != "signature"}
         if not hmac.compare_digest(self._sign(body), str(ref.get("signature"))):
             raise ArtifactRejected(f"the signature of {ref['key']} does not agree; the record was changed")
-        path = self.objects.path(ref["key"])
-        if path.stat().st_size != ref["bytes"] or _digest(path) != ref["sha256"]:
+        if ref.get("format", 0) > FORMAT:
+            raise ArtifactRejected(
+                f"{ref['key']} has format {ref['format']}, this version reads up to {FORMAT}; update"
+            )
+        with self.objects.open(ref["key"]) as file:
+            self._verify(ref, file)
+            yield file
+
+    def _verify(self, ref: Json, file: BinaryIO) -> None:
+        """Hash a file once per process, and again whenever it is another file or was written to."""
+        now = os.fstat(file.fileno())
+        mark = (ref["key"], ref["sha256"], now.st_dev, now.st_ino, now.st_mtime_ns, now.st_size)
+        if mark in self._verified and now.st_size == ref["bytes"]:
+            return
+        if now.st_size != ref["bytes"] or _digest(file) != ref["sha256"]:
             raise ArtifactRejected(f"{ref['key']} is not the file that was written; restore it from a backup or refit")
-        return path
+        file.seek(0)
+        if len(self._verified) >= MAX_VERIFIED:
+            self._verified.clear()
+        self._verified.add(mark)
 
     def _sign(self, body: Json) -> str:
-        text = json.dumps(body, sort_keys=True).encode()
-        return hmac.new(self._key(), text, hashlib.sha256).hexdigest()
-
-    def _key(self) -> bytes:
-        """The key that every host was given (hex), else the one of this data folder, made when absent."""
-        if self._given is not None:
-            return bytes.fromhex(self._given)
-        if not self.secret.exists():
-            try:
-                fd = os.open(self.secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                return self.secret.read_bytes()
-            with os.fdopen(fd, "wb") as f:
-                f.write(secrets.token_bytes(32))
-                f.flush()
-                os.fsync(f.fileno())
-        return self.secret.read_bytes()
+        return self.key.sign(json.dumps(body, sort_keys=True).encode())
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+def _written_by() -> Json:
+    return {
+        "format": FORMAT, "ml_core": ml_core.__version__, "numpy": np.__version__, "scipy": scipy.__version__,
+        "joblib": joblib.__version__, "python": platform.python_version(), "byte_order": sys.byteorder,
+    }  # fmt: skip
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while part := file.read(READ_BYTES):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _same_file(file: BinaryIO) -> Path:
+    """A path that leads to the open file itself, whatever has its name by now; joblib maps files by path."""
+    held = Path(f"/proc/self/fd/{file.fileno()}")
+    return held if held.exists() else Path(file.name)

@@ -32,6 +32,14 @@ def tell(connection: Connection, name: str, value: Any) -> None:
     connection.execute(new.on_conflict_do_update(index_elements=["name"], set_=values))
 
 
+def tell_once(db: Database, name: str, value: Any) -> Any:
+    """Write a fact that nobody told yet; returns what it is now, of many tellers the first one's value."""
+    new = INSERT[db.dialect](facts).values(name=name, value=value, updated=Now()).on_conflict_do_nothing()
+    with db.write(quiet=True) as connection:
+        connection.execute(new)
+        return connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar_one()
+
+
 def ask(db: Database, name: str) -> Any:
     """The value of a fact; None where nobody told it."""
     with db.read() as connection:

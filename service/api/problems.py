@@ -44,6 +44,7 @@ TABLE: dict[type[Exception], Kind] = {
     sv.NotReady: Kind(503, "Not ready"),
     sv.EngineLost: Kind(503, "Engine lost"),
     sv.EngineMismatch: Kind(500, "The engine does not fit"),
+    sv.WrongKey: Kind(503, "The signing key differs"),
     sv.ArtifactRejected: Kind(500, "A stored model was rejected"),
     sv.ServiceError: Kind(500, "Service error"),
     ml.UnknownName: Kind(422, "Unknown name"),

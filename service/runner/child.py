@@ -33,6 +33,7 @@ from service.errors import (
     QueueFull,
     ServiceError,
     StorageFull,
+    WrongKey,
 )
 from service.ports import Job, Json, Report, State
 from service.runner.process import children, die_with_parent, status_bytes
@@ -214,7 +215,7 @@ class _Voice:
 
 def verdict_of(fault: Exception) -> Json:
     """State and error of a job whose work raised: the caller's mistake, the surroundings', or ours."""
-    if isinstance(fault, (EngineLost, NotReady, StorageFull, QueueFull)):
+    if isinstance(fault, (EngineLost, NotReady, StorageFull, QueueFull, WrongKey)):
         return _failed({"code": "engine_lost", "detail": _text(fault), "kind": type(fault).__name__}, "queued")
     if isinstance(fault, EngineMismatch):
         return _failed({"code": "engine_mismatch", "detail": _text(fault), "kind": type(fault).__name__})

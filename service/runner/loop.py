@@ -22,6 +22,7 @@ from service.adapters.ledger import SqlLedger
 from service.adapters.migrations import migrate
 from service.adapters.rules import backoff
 from service.adapters.runners import SqlRunners
+from service.adapters.signing import SigningKey
 from service.adapters.upkeep import Upkeep
 from service.errors import NotReady, StorageFull
 from service.ports import Claim, Leases, Outcome, RunnerFacts, Runners
@@ -238,6 +239,7 @@ def main(
             return
         db = connect(settings.database_url)
         _until_ready(lambda: migrate(db), stop)
+        _until_ready(lambda: SigningKey.of(settings).agree(db), stop)
         ledger = SqlLedger(db, settings)
         pool = Pool(settings, Program(work, warm), environ)
         signal.set_wakeup_fd(pool.wake, warn_on_full_buffer=False)

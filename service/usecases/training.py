@@ -112,8 +112,10 @@ class Training:
             done = way(job.spec, estimator, report)
         notices = [*done.diagnostics.warnings, *([engine.notice] if engine.notice else [])]
         stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")))
+        sha256 = self.datasets.get(job.spec["dataset"])["sha256"]
+        origin = {"job": job.id, "attempt": report.attempt, "dataset_sha256": sha256}
         return {
-            "artifact": self.artifacts.save(f"models/{job.resource}/{report.attempt}/model.joblib", stored),
+            "artifact": self.artifacts.save(f"models/{job.resource}/{report.attempt}/model.joblib", stored, origin),
             "estimator": spec_of(estimator),
             "features": _schema(done.encoder),
             "target": _target_schema(job.spec.get("target"), getattr(estimator, "classes_", None)),

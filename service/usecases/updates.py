@@ -69,7 +69,10 @@ class Updates:
             report_of = _after_forget if job.kind == "forget" else _after_update
             diagnostics, train = report_of(old.fitted.estimator, estimator, rows)
         key = f"models/{job.resource}/{report.attempt}/model.joblib"
-        artifact = self.artifacts.save(key, TabularModel(old.fitted.encoder, estimator, old.fitted.target))
+        given = job.spec.get("dataset")
+        origin = {"job": job.id, "attempt": report.attempt, "changes": job.spec["model"],
+                  "dataset_sha256": given and self.datasets.get(given)["sha256"]}  # fmt: skip
+        artifact = self.artifacts.save(key, TabularModel(old.fitted.encoder, estimator, old.fitted.target), origin)
         seen = old.record["result"]["rows"] + (-1 if job.kind == "forget" else 1) * len(rows[0])
         return dict(old.record["result"]) | {
             "artifact": artifact, "rows": seen, "diagnostics": diagnostics.to_json(),
