@@ -40,6 +40,7 @@ LOOK_SECONDS = 1.0  # back-offs and leases end without a write, so look again ev
 WATCH_SECONDS = 0.1
 STORE_SECONDS = 0.2
 AWAY_SECONDS = 1.0
+DOUBT_SECONDS = 0.02  # most changes are no cancellations
 UPKEEP_SECONDS = 60.0
 DEAF_SECONDS = 0.01  # where commits cannot be heard of, they are looked for so often
 ECHOES = (0.001, 0.002, 0.004, 0.008, 0.016)  # SQLite's log is written a moment before the commit can be seen
@@ -62,6 +63,7 @@ class Runner:
         self._away_until = self._quiet_until = 0.0
         self._look, self._watch, self._store = Every(LOOK_SECONDS), Every(WATCH_SECONDS), Every(STORE_SECONDS)
         self._lease, self._beat = Every(settings.lease_seconds / 3), Every(settings.lease_seconds / 3)
+        self._doubt, self._doubtful = Every(DOUBT_SECONDS), False  # whether somebody asked to cancel
         self._clean = Every(UPKEEP_SECONDS, first=UPKEEP_SECONDS)
         self._told: str | None = None
 
@@ -105,7 +107,8 @@ class Runner:
             return min(away, watch)
         if self._unwritten or self._more:
             return 0.0
-        pause = min(watch, self._look.left(), self._lease.left(), self._beat.left(), self._clean.left())
+        doubt = self._doubt.left() if self._doubtful else LOOK_SECONDS
+        pause = min(watch, doubt, self._look.left(), self._lease.left(), self._beat.left(), self._clean.left())
         if any(child.progress is not None for child in self._pool.busy):
             pause = min(pause, self._store.left())
         return min([pause, *self._echoes[:1], *([DEAF_SECONDS] if self._deaf else [])])
@@ -119,7 +122,9 @@ class Runner:
         changed = version != self._version
         self._echoes = [] if changed else list(ECHOES) if self._pool.stirred else self._echoes[1:]
         if changed:
-            self._version = version
+            self._version, self._doubtful = version, True
+        if self._doubtful and self._doubt.due():
+            self._doubtful = False
             for claim in self._ledger.cancelled(self._claims()):
                 self._kill(claim, "cancelled")
         if self._store.due():
@@ -136,6 +141,9 @@ class Runner:
         if not self._unwritten and not any(free.values()):
             return
         taken = self._ledger.exchange(self._owner, [outcome for _, outcome in self._unwritten], free)
+        for _, outcome in self._unwritten:
+            if outcome.state == "queued":  # its back-off began with this transaction
+                self._look.soon(backoff(outcome.claim.job.attempts) + DEAF_SECONDS)
         self._unwritten = []
         for claim in taken:
             self._pool.start(claim)
@@ -153,8 +161,6 @@ class Runner:
         self._more = True
         if verdict.state is None:
             return
-        if verdict.state == "queued":
-            self._look.soon(backoff(claim.job.attempts) + DEAF_SECONDS)
         outcome = Outcome(claim, verdict.state, verdict.result, verdict.error, attempt, tail,
                           progress if verdict.state == "succeeded" else None)  # fmt: skip
         self._unwritten.append((time.monotonic() + self._settings.lease_seconds, outcome))

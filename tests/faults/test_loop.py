@@ -156,7 +156,7 @@ def test_after_an_outage_others_may_renew_before_their_jobs_are_taken(world: Sim
 def test_a_cancelled_job_is_killed_in_the_next_round(world: SimpleNamespace) -> None:
     step(world)
     world.ledger.cancel(world.job)
-    step(world)
+    step(world, 0.1)
     assert world.pool.busy[0].reason == "cancelled"
 
 
