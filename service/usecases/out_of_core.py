@@ -106,23 +106,37 @@ def certify(estimator: Estimator, chunks: DatasetChunks) -> tuple[Diagnostics, J
 
 
 class Passes:
-    """Progress of a number of passes over the chunks that nobody knows before: each takes half of what is left."""
+    """Progress of a number of passes over the chunks that nobody knows before: each takes half of what is left.
+
+    Between passes an iterative fit says how many iterations it has made; the chunks of the next pass repeat it.
+    """
 
     def __init__(self, report: Report) -> None:
         self.report = report
         self.done = 0
         self.last = 0
+        self.fraction = 0.0
+        self.between: progress.Tick | None = None
 
     def tell(self, t: progress.Tick) -> None:
-        """Report a chunk that was read; what loops inside of a chunk say is not passed on."""
-        if t.unit != "chunks" or not t.total:
-            return
-        if t.step <= self.last:
-            self.done += 1
-        self.last = t.step
-        left = 0.5**self.done
-        self.report.progress({
-            "fraction": 1.0 - left + 0.5 * left * t.step / t.total, "step": t.step, "total": t.total,
-            "unit": "chunks", "message": f"pass {self.done + 1}, chunk {t.step} of {t.total}", "metrics": t.metrics,
-        })  # fmt: skip
+        """Report a chunk that was read, or an iteration that ended; what else loops in a chunk is not passed on."""
+        if t.unit == "iterations":
+            self.between = t
+            self._say(t, _counted(t))
+        elif t.unit == "chunks" and t.total:
+            if t.step <= self.last:
+                self.done += 1
+            self.last = t.step
+            left = 0.5**self.done
+            self.fraction = 1.0 - left + 0.5 * left * t.step / t.total
+            after = f", after {_counted(self.between)}" if self.between else ""
+            self._say(t, f"pass {self.done + 1}, chunk {t.step} of {t.total}{after}")
 
+    def _say(self, t: progress.Tick, message: str) -> None:
+        metrics = t.metrics or (self.between.metrics if self.between else {})
+        self.report.progress({"fraction": self.fraction, "step": t.step, "total": t.total, "unit": t.unit,
+                              "message": message, "metrics": metrics})  # fmt: skip
+
+
+def _counted(t: progress.Tick) -> str:
+    return f"{t.step} of at most {t.total} iterations" if t.total else f"{t.step} iterations"

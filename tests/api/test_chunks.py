@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ml_core import progress
 from ml_core.parallel import use_mapper, use_threads
 from ml_core.registry import algorithms, build
 from ml_core.sums import chunkable, fit_chunks
 from service.ports import Report
 from service.usecases import chunked
 from service.usecases.chunked import open_chunks
-from service.usecases.out_of_core import BASE_MEMORY
+from service.usecases.out_of_core import BASE_MEMORY, Passes
 from service.usecases.preparation import prepare
 from service.work import KINDS
 from tests.api.test_models import fit, spec
@@ -286,3 +287,20 @@ def test_every_algorithm_that_says_so_fits_in_chunks(name, client, monkeypatch):
     assert all(c["holds"] for c in report["certificates"]), report["certificates"]
     for figure, value in whole["metrics"]["train"].items():
         assert parts["metrics"]["train"][figure] == pytest.approx(value, rel=1e-6), figure
+
+
+def test_progress_in_chunks_tells_the_pass_and_the_iterations_made():
+    told = []
+    with progress.listen(Passes(Report(told.append, cores=1)).tell):
+        for made in range(3):
+            for chunk in (1, 2):
+                progress.tick(chunk, 2, "chunks")
+            progress.tick(5, 9, "clusters")
+            progress.tick(made + 1, 40, objective=0.5 * made)
+    assert [t["message"] for t in told[2:6]] == [
+        "1 of at most 40 iterations", "pass 2, chunk 1 of 2, after 1 of at most 40 iterations",
+        "pass 2, chunk 2 of 2, after 1 of at most 40 iterations", "2 of at most 40 iterations",
+    ]  # fmt: skip
+    assert [t["metrics"] for t in told] == [{}] * 2 + [{"objective": 0.0}] * 3 + [{"objective": 0.5}] * 3 + [
+        {"objective": 1.0}]  # fmt: skip
+    assert [t["fraction"] for t in told] == [0.25, 0.5, 0.5, 0.625, 0.75, 0.75, 0.8125, 0.875, 0.875]
