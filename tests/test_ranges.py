@@ -10,9 +10,11 @@ import pytest
 
 from ml_core.base import SQUARES, clone
 from ml_core.bayes.beta_bernoulli import MOST_FLIPS, BetaBernoulli
+from ml_core.bayes.gaussian_naive_bayes import GaussianNaiveBayes
 from ml_core.certificates import Certificate
 from ml_core.cluster.k_means import KMeans
 from ml_core.decomposition.principal_component_analysis import PrincipalComponentAnalysis
+from ml_core.discriminant.linear_discriminant_analysis import LinearDiscriminantAnalysis
 from ml_core.discriminant.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
 from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.kernels.kernel_matrix_check import kernel_matrix_check
@@ -26,6 +28,7 @@ Y = np.repeat([0, 1], 30)
 SQUARING = [
     KMeans(n_clusters=2), PrincipalComponentAnalysis(), PrincipalComponentAnalysis(standardize=True),
     QuadraticDiscriminantAnalysis(), GaussianMixture(n_components=2), GaussianMixture(covariance_type="diagonal"),
+    LinearDiscriminantAnalysis(), GaussianNaiveBayes(),
 ]  # fmt: skip
 
 

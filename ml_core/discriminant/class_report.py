@@ -1,98 +1,80 @@
-"""Diagnostics of quadratic discriminant analysis from sums over rows at the fitted parameters."""
+"""What every generative classifier reports, from one pass over the rows at the fitted parameters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.certificates import Certificate, Diagnostics, Table
-from ml_core.discriminant.class_gaussians import ByClass
+from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.numerics.stable import log_softmax
-from ml_core.sums import Passes
-
-if TYPE_CHECKING:
-    from ml_core.discriminant.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Rows, log-likelihood, Σ s log P(y | x), weights by (true, decided) class (K, K), and the moments by class."""
+    """Sums over rows: log-likelihood, Σ s log P(y | x), weights by (true, decided) class (K, K), the model's own sums.
+
+    `excluded` counts the rows that no class can have produced.
+    """
 
     rows: int
     likelihood: float
     logs: float
     confusion: Matrix
-    groups: ByClass
+    excluded: int
+    sums: Any
 
     def merge(self, other: Tally) -> Tally:
         """Of both sets of rows."""
         return Tally(self.rows + other.rows, self.likelihood + other.likelihood, self.logs + other.logs,
-                     self.confusion + other.confusion, self.groups.merge(other.groups))  # fmt: skip
+                     self.confusion + other.confusion, self.excluded + other.excluded,
+                     self.sums.merge(other.sums))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Tallied:
-    """The part whose total is `Tally`."""
+    """The part whose total is `Tally`, of a model that is `Generative` and `Additive`."""
 
-    model: QuadraticDiscriminantAnalysis
+    model: Any
 
     def __call__(self, X: Matrix, y: Codes, s: Vector) -> Tally:
         """Of the rows of X with codes y."""
-        K, at = len(self.model.priors_), np.arange(len(X))
-        joint = self.model._joint(X)
+        m, K, at = self.model, len(self.model.priors_), np.arange(len(X))
+        joint = m._joint(X)
         confusion = np.zeros((K, K))
-        np.add.at(confusion, (y, self.model._decide(X)), s)
-        likelihood, logs = float(s @ joint[at, y]), float(s @ log_softmax(joint)[at, y])
-        return Tally(len(X), likelihood, logs, confusion, ByClass.of(X, y, s, K))
+        np.add.at(confusion, (y, m._decide(X)), s)
+        excluded = int(np.isneginf(joint.max(axis=1)).sum())
+        logs = float(s @ log_softmax(m.settled(joint))[at, y])
+        return Tally(len(X), float(s @ joint[at, y]), logs, confusion, excluded, m._sums(X, y, s))
 
 
-def audit(m: QuadraticDiscriminantAnalysis) -> Passes:
-    """Fit statistics, classes, confusion and certificates, from one pass over the rows; O(n K d²)."""
-    t: Tally = yield Tallied(m)
-    (K, d), total = m.means_.shape, float(t.confusion.sum())
-    free = K - 1 + K * d + K * d * (d + 1) // 2
+def outline(m: Any, t: Tally, parameters: int) -> Diagnostics:
+    """Fit statistics and the confusion table of a model with so many free parameters."""
+    (K, d), total = (len(m.priors_), m.n_features_in_), float(t.confusion.sum())
     summary: dict[str, float | int | None] = {
-        "rows": t.rows, "columns": d, "classes": K, "parameters": free,
-        "discriminant_parameters": (K - 1) * (d * (d + 3) // 2 + 1), "log_likelihood": t.likelihood,
-        "aic": 2 * free - 2 * t.likelihood, "bic": free * float(np.log(total)) - 2 * t.likelihood,
-        "error_rate": float(t.confusion.sum() - np.trace(t.confusion)) / total, "log_loss": -t.logs / total,
+        "rows": t.rows, "columns": d, "classes": K, "parameters": parameters, "log_likelihood": t.likelihood,
+        "aic": 2 * parameters - 2 * t.likelihood, "bic": parameters * float(np.log(total)) - 2 * t.likelihood,
+        "error_rate": float(total - np.trace(t.confusion)) / total, "log_loss": -t.logs / total,
     }  # fmt: skip
     if m.loss is not None:
         summary["mean_loss"] = float((np.asarray(m.loss).T * t.confusion).sum()) / total
     names = m.classes_.tolist()
-    columns = ("class", "weight", "prior", "rank", "condition", "log_determinant", "added_to_diagonal")
-    rows = list(map(list, zip(names, m.class_weight_, m.priors_, m.rank_, m.condition_, -2 * m.log_scale_, m.added_,
-                              strict=True)))  # fmt: skip
     truth = [[c, *r] for c, r in zip(names, t.confusion.tolist(), strict=True)]
-    return Diagnostics(
-        summary=summary,
-        certificates=_certificates(m, t.groups),
-        tables={"classes": Table(columns, rows), "confusion": Table(("true_class", *map(str, names)), truth)},
-        matrices={"means": m.means_, "covariances": m.covariances_},
-    )
+    out = Diagnostics(summary=summary, tables={"confusion": Table(("true_class", *map(str, names)), truth)})
+    if t.excluded:
+        out.warnings.append(Notice("excluded_rows", f"no class can have produced {t.excluded} of the {t.rows} rows; "
+                                   "their posterior is the prior", "smooth the model"))  # fmt: skip
+    return out
 
 
-def _certificates(m: QuadraticDiscriminantAnalysis, groups: ByClass) -> list[Certificate]:
-    """The factors invert the covariances; whitened, each class of the fitted rows has mean 0 and covariance I."""
-    d = m.means_.shape[1]
-    held = [W.T @ S @ W for W, S in zip(m.whiten_, m.covariances_, strict=True)]
-    support = [np.diag((np.abs(W).max(axis=0) > 0).astype(float)) for W in m.whiten_]
-    factor = max(float(np.abs(H - P).max()) for H, P in zip(held, support, strict=True))
-    out = [Certificate("factor_residual", factor, 1e-6, "WᵀSW = I: the quadratic forms use the stated covariances")]
-    if m.means is not None:
-        return out
-    shift, spread = 0.0, 0.0
-    for c, g in enumerate(groups.parts):
-        if not g.rows:
-            continue
-        W, A = m.whiten_[c], g.scatter / (max(g.total - m.ddof, 0.0) or g.total) + m.added_[c] * np.eye(d)
-        shift = max(shift, float(np.abs(W.T @ (g.mean - m.means_[c])).max()))
-        spread = max(spread, float(np.abs(W.T @ A @ W - support[c]).max()))
-    return [
-        *out,
-        Certificate("largest_whitened_mean", shift, 1e-6, "the likelihood has no slope in any class mean"),
-        Certificate("largest_whitened_covariance_error", spread, 1e-6, "nor in any class covariance"),
-    ]
+def classes_table(m: Any, **columns: Any) -> Table:
+    """One row per class: label, weight, prior and more columns of K values."""
+    values = zip(m.classes_.tolist(), m.class_weight_, m.priors_, *columns.values(), strict=True)
+    return Table(("class", "weight", "prior", *columns), list(map(list, values)))
+
+
+def worst(name: str, values: Any, tolerance: float, meaning: str) -> Certificate:
+    """The certificate that no magnitude among the values exceeds the tolerance."""
+    return Certificate(name, float(np.abs(values).max(initial=0.0)), tolerance, meaning)

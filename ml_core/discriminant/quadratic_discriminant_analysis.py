@@ -9,26 +9,21 @@ from pydantic import Field
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Classifier, Cost
-from ml_core.capabilities import HasPosterior, HasProba, Samples, Scores, Weighted
-from ml_core.discriminant import class_report
-from ml_core.discriminant.class_gaussians import ByClass, check_loss, class_priors, known
-from ml_core.distributions.categorical import Categorical
-from ml_core.errors import InvalidData, Issue
-from ml_core.naming import listed, name
-from ml_core.numerics.gaussian import LOG_2PI, Spectrum, log_densities, pseudo_whitening, root, whitening
-from ml_core.numerics.stable import log_softmax
+from ml_core.capabilities import Weighted
+from ml_core.discriminant import gaussian_report
+from ml_core.discriminant.class_gaussians import ByClass, both, check_loss, class_priors, known
+from ml_core.discriminant.generative import Generative, SamplesByClass
+from ml_core.discriminant.precision import ADVICE, REMEDY, Precision, Regularization, Singularity
+from ml_core.errors import InvalidData
+from ml_core.numerics.gaussian import LOG_2PI, log_densities, root
 from ml_core.params import RealMatrix, RealStack, RealVector
 from ml_core.registry import algorithm
 from ml_core.statistics import Moments
 from ml_core.sums import Additive, Census, Passes
-from ml_core.validation import check_query
-
-AUTO_EPS = 1e-6
-REMEDY = "collect more rows, drop the dependent columns, or set regularization to epsilon or pseudo_inverse"
 
 
 @algorithm("quadratic_discriminant_analysis")
-class QuadraticDiscriminantAnalysis(Additive, Weighted, HasProba, HasPosterior, Samples, Scores, Classifier):
+class QuadraticDiscriminantAnalysis(Additive, Weighted, Generative, SamplesByClass, Classifier):
     """Each class a Gaussian with its own covariance; the most probable class, or the one of least expected loss.
 
     g_c(x) = -½(x - m_c)ᵀ S_c⁻¹ (x - m_c) - ½ log|S_c| + log π_c, posterior P(c | x) = softmax(g(x))_c;
@@ -78,9 +73,7 @@ class QuadraticDiscriminantAnalysis(Additive, Weighted, HasProba, HasPosterior, 
         loss: Annotated[
             RealMatrix | None, Field(description="loss[z][y] of deciding z when y is true (K, K); null: zero-one.")
         ] = None,
-        regularization: Annotated[
-            Literal["none", "epsilon", "pseudo_inverse"], Field(description="What to do about singular covariances.")
-        ] = "none",
+        regularization: Annotated[Regularization, Field(description="What to do about singular covariances.")] = "none",
         eps: Annotated[
             float | None,
             Field(gt=0, description="Added to every S_c by epsilon, units²; null: 1e-6 tr(S_c)/d where singular."),
@@ -99,25 +92,26 @@ class QuadraticDiscriminantAnalysis(Additive, Weighted, HasProba, HasPosterior, 
 
     def _solve(self, sums: ByClass) -> None:
         groups, K, d = sums.parts, len(sums.parts), len(sums.parts[0].mean)
-        self.sums_, self.class_weight_ = sums, np.array([g.total for g in groups])
+        self.sums_, self.class_weight_ = sums, sums.weight
         check_loss(self.loss, K)
         self.priors_ = class_priors(self.priors, self.class_weight_)
-        if self.means is None and self.covariances is None:
-            self.means_ = np.stack([g.mean for g in groups])
-            S = [self._divide(g, c) for c, g in enumerate(groups)]
-            rows = np.array([g.rows for g in groups])
-        else:
+        if both(self.means, self.covariances, "covariances"):
             self.means_, S = known(self.means, self.covariances, K, d)
             rows = np.full(K, d + 1)
-        spectra = [Spectrum.of(A) for A in S]
-        self.rank_ = np.array([p.rank for p in spectra], dtype=np.int64)
-        self.condition_ = np.array([p.condition for p in spectra])
-        self.added_ = np.array([self._epsilon(A, p, S) for A, p in zip(S, spectra, strict=True)])
-        self.covariances_ = np.stack(S) + self.added_[:, None, None] * np.eye(d)
-        self._warn(rows, d)
-        W = [self._whiten(c, p) for c, p in enumerate(spectra)]
-        self.whiten_ = np.stack([w for w, _ in W])
-        self.log_scale_ = np.array([v for _, v in W])
+        else:
+            self.means_, rows = np.stack([g.mean for g in groups]), sums.rows
+            S = [self._divide(g, c) for c, g in enumerate(groups)]
+        spare = float(np.mean([np.trace(A) for A in S]))
+        how = Singularity(self.regularization, self.eps, spare)
+        parts = [how.precision(A, f"the covariance of class {self._label(c)}", "within the class")
+                 for c, A in enumerate(S)]  # fmt: skip
+        self.rank_ = np.array([p.rank for p in parts], dtype=np.int64)
+        self.condition_ = np.array([p.condition for p in parts])
+        self.added_ = np.array([p.added for p in parts])
+        self.covariances_ = np.stack([p.covariance for p in parts])
+        self.whiten_ = np.stack([p.whiten for p in parts])
+        self.log_scale_ = np.array([p.log_scale for p in parts])
+        self._warn(rows, parts, d)
 
     def _divide(self, g: Moments, c: int) -> Matrix:
         if g.total > self.ddof:
@@ -126,91 +120,26 @@ class QuadraticDiscriminantAnalysis(Additive, Weighted, HasProba, HasPosterior, 
             raise InvalidData(f"ddof=1 reads weights as counts, but class {self._label(c)} weighs {g.total:g}")
         return g.scatter
 
-    def _epsilon(self, S: Matrix, spectrum: Spectrum, all_S: list[Matrix]) -> float:
-        """What `epsilon` adds to the diagonal of this class."""
-        d = len(S)
-        if self.regularization != "epsilon":
-            return 0.0
-        if self.eps is not None:
-            return self.eps
-        if spectrum.rank == d:
-            return 0.0
-        trace = float(np.trace(S)) or float(np.mean([np.trace(A) for A in all_S]))
-        return AUTO_EPS * (trace / d or 1.0)
-
-    def _label(self, c: int) -> str:
-        """The label of class c as the user wrote it."""
-        return repr(self.classes_.tolist()[c])
-
-    def _warn(self, rows: Codes, d: int) -> None:
+    def _warn(self, rows: Codes, parts: list[Precision], d: int) -> None:
         for c in np.flatnonzero(rows <= d).tolist():
             few = f"class {self._label(c)} has {rows[c]} rows for {d} columns: its covariance is singular"
             self._note("few_rows", few, REMEDY)
-        for c in np.flatnonzero(self.rank_ < d).tolist():
-            how = f"{self.added_[c]:.6g} was added to its diagonal" if self.added_[c] else "its pseudo-inverse was used"
-            if self.regularization != "none":
-                self._note("singular_covariance",
-                           f"the covariance of class {self._label(c)} has rank {self.rank_[c]} of {d}; {how}",
-                           "its densities depend on that choice; compare regularizations by validation")  # fmt: skip
+        for c, p in enumerate(parts):
+            if p.singular:
+                self._note("singular_covariance", f"the covariance of class {self._label(c)} {p.remark}", ADVICE)
 
-    def _whiten(self, c: int, spectrum: Spectrum) -> tuple[Matrix, float]:
-        """W and log|W| of class c, or an error that names it."""
-        S, d = self.covariances_[c], len(self.covariances_[c])
-        if self.regularization == "pseudo_inverse" and spectrum.rank < d:
-            return pseudo_whitening(S, spectrum.rank)
-        now = spectrum if self.added_[c] == 0 else Spectrum.of(S)
-        if now.rank == d:
-            return whitening(S)
-        columns, label = spectrum.dependent(), self._label(c)
-        raise InvalidData(
-            f"the covariance of class {label} is singular: rank {spectrum.rank} of {d}, columns {listed(columns)} are "
-            f"constant or linearly dependent within the class; {REMEDY}",
-            [Issue(f"/columns/{name(j)}", "singular_covariance", f"dependent within class {label}") for j in columns],
-        )
+    def _class_log_densities(self, X: Matrix) -> Matrix:
+        return log_densities(X, self.means_, self.whiten_, self.log_scale_)
 
-    def class_log_densities(self, X: object) -> Matrix:
-        """(n, K) natural logarithms of the class densities p(x | c)."""
-        return log_densities(check_query(self, X), self.means_, self.whiten_, self.log_scale_)
+    def _discriminants(self, X: Matrix) -> Matrix:
+        return self._joint(X) + 0.5 * X.shape[1] * LOG_2PI
 
-    def _joint(self, X: Matrix) -> Matrix:
-        """(n, K) log p(x, c)."""
-        with np.errstate(divide="ignore"):
-            return log_densities(X, self.means_, self.whiten_, self.log_scale_) + np.log(self.priors_)
-
-    def _log_proba(self, X: Matrix) -> Matrix:
-        return log_softmax(self._joint(X))
-
-    def _merits(self, X: Matrix) -> Matrix:
-        """(n, K) what the decision maximises: log p(x, c), or minus the expected loss."""
-        if self.loss is None:
-            return self._joint(X)
-        return -(np.exp(self._log_proba(X)) @ np.asarray(self.loss, dtype=np.float64).T)
-
-    def _decide(self, X: Matrix) -> Codes:
-        m = self._merits(X)
-        return (m[:, 1] >= m[:, 0]).astype(np.int64) if m.shape[1] == 2 else m.argmax(axis=1)
-
-    def _scores(self, X: Matrix) -> Vector | Matrix:
-        m = self._merits(X)
-        if m.shape[1] > 2:
-            return m if self.loss is not None else m + 0.5 * X.shape[1] * LOG_2PI
-        with np.errstate(invalid="ignore"):
-            return np.where(m[:, 1] == m[:, 0], 0.0, m[:, 1] - m[:, 0])
-
-    def _posterior(self, X: Matrix) -> Categorical:
-        return Categorical(self.classes_.tolist(), self._proba(X))
-
-    def _sample(self, n: int, rng: np.random.Generator) -> tuple[Matrix, np.ndarray]:
-        """A class from the priors, then a row of that class."""
-        codes = rng.choice(len(self.priors_), size=n, p=self.priors_)
-        rows = rng.standard_normal((n, self.means_.shape[1]))
-        for c in np.unique(codes):
-            mine = codes == c
-            rows[mine] = self.means_[c] + rows[mine] @ root(self.covariances_[c]).T
-        return rows, self.classes_[codes]
+    def _draw(self, c: int, n: int, rng: np.random.Generator) -> Matrix:
+        z = rng.standard_normal((n, self.means_.shape[1]))
+        return np.asarray(self.means_[c] + z @ root(self.covariances_[c]).T)
 
     def _audit(self, census: Census) -> Passes:
-        return (yield from class_report.audit(self))
+        return (yield from gaussian_report.quadratic(self))
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """One symmetric rank-k update per class and K factorizations."""

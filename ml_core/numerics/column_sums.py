@@ -30,12 +30,17 @@ class ColumnSums:
 
     @classmethod
     def of(cls, X: Matrix, s: Vector) -> ColumnSums:
-        """Of the rows of X (n, d), weights s (n,); O(n d), no copy."""
+        """Of the rows of X (n, d), weights s (n,), perhaps none; O(n d), no copy."""
+        if not len(X):
+            none = np.zeros(X.shape[1])
+            return cls(0.0, 0, none, none, none, none == 0)
         mean, rest, sd, constant = split_moments(X, s)
         return cls(float(s.sum()), len(X), mean, rest, np.where(constant, 0.0, sd), constant)
 
     def merge(self, other: ColumnSums) -> ColumnSums:
         """Of both sets of rows (Chan, Golub and LeVeque), in units in which no square overflows."""
+        if not self.rows or not other.rows:
+            return self if self.rows else other
         total = self.total + other.total
         p, q = self.total / total, other.total / total
         delta, unit = self._step(other)
@@ -49,6 +54,8 @@ class ColumnSums:
 
         A deviation keeps the digits of that of all rows, less those of the share of its square that is left.
         """
+        if not other.rows:
+            return self
         total, rows = left_over(self, other)
         p, q = self.total / total, other.total / total
         delta, unit = self._step(other)

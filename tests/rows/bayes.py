@@ -1,4 +1,6 @@
-"""Rows of the Bayesian counts."""
+"""Rows of the Bayesian counts and of naive Bayes."""
+
+from sklearn.naive_bayes import GaussianNB
 
 from tests.rows import Row, data
 
@@ -10,5 +12,15 @@ ROWS = [
         no_oracle="scikit-learn has no beta-Bernoulli model; closed forms in test_beta_bernoulli.py",
         sklearn_params={"binarize": 0.0},
         chunk_digits=15,
+    ),
+    Row(
+        "gaussian_naive_bayes",
+        {},
+        data.classification,
+        oracle=GaussianNB(var_smoothing=0.0),
+        same=("predict_proba", "predict_log_proba", "predict"),
+        tol=1e-11,
+        sklearn_params={"smoothing": 1e-9},
+        chunk_digits=12,
     ),
 ]

@@ -1,7 +1,7 @@
 """Rows of the Gaussian class models and mixtures."""
 
 import numpy as np
-from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.mixture import GaussianMixture
 
 from tests.rows import Row, data
@@ -16,6 +16,16 @@ ROWS = [
         oracle=QuadraticDiscriminantAnalysis(),
         same=("predict_proba", "predict_log_proba", "decision_function", "means_"),
         tol=1e-9,
+        sklearn_params={"regularization": "epsilon"},
+        chunk_digits=12,
+    ),
+    Row(
+        "linear_discriminant_analysis",
+        {},
+        data.classification,
+        oracle=LinearDiscriminantAnalysis(store_covariance=True),
+        same=("predict_proba", "predict_log_proba", "decision_function", "coef_", "intercept_", "covariance_"),
+        tol=1e-11,
         sklearn_params={"regularization": "epsilon"},
         chunk_digits=12,
     ),
