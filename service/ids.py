@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 import time
@@ -17,5 +18,14 @@ def new_id(prefix: str) -> str:
     with _lock:
         _last = max(_last + 1, time.time_ns() // 1_000_000 << 12)
         stamp = _last
-    n = stamp << 70 | secrets.randbits(70)
+    return _written(prefix, stamp << 70 | secrets.randbits(70))
+
+
+def fixed_id(prefix: str, *content: str) -> str:
+    """The same id wherever it is made of the same content; it sorts before all that were made by time."""
+    digest = hashlib.sha256("\0".join(content).encode()).digest()
+    return _written(prefix, int.from_bytes(digest) & (1 << 80) - 1)
+
+
+def _written(prefix: str, n: int) -> str:
     return f"{prefix}_" + "".join(ALPHABET[n >> shift & 31] for shift in range(125, -1, -5))

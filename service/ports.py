@@ -275,6 +275,9 @@ class Datasets(Protocol):
     def uses(self, sha256: str) -> int:
         """How many records share the table with this content hash."""
 
+    def unless_used(self, sha256: str, remove: Callable[[], None]) -> bool:
+        """Call `remove` while no record can come to name the table; False, and no call, where one does."""
+
 
 @dataclass(frozen=True)
 class Report:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import JSON, Column, Integer, String, Table, delete, func, insert, select, update
+from sqlalchemy import JSON, Column, Connection, Integer, String, Table, delete, func, select, text, update
 
 from service.adapters.database import Database, metadata
+from service.adapters.facts import INSERT
 from service.errors import NotFound, Stale
 from service.ports import Json, Page
 
@@ -29,9 +31,9 @@ class SqlDatasets:
 
     def add(self, record: Json) -> None:
         """Store a new record (has `id`) as revision 1. Idempotent by id."""
+        new = INSERT[self.db.dialect](datasets).values(id=record["id"], revision=1, **_columns(record))
         with self.db.write() as c:
-            if c.execute(select(datasets.c.id).where(datasets.c.id == record["id"])).first() is None:
-                c.execute(insert(datasets).values(id=record["id"], revision=1, **_columns(record)))
+            c.execute(new.on_conflict_do_nothing())
 
     def get(self, dataset_id: str) -> Json:
         """The record with `revision`; NotFound."""
@@ -71,11 +73,26 @@ class SqlDatasets:
         with self.db.read() as c:
             return int(c.execute(select(func.count()).where(datasets.c.sha256 == sha256)).scalar_one())
 
+    def unless_used(self, sha256: str, remove: Callable[[], None]) -> bool:
+        """Call `remove` while no record can come to name the table; False, and no call, where one does."""
+        with self.db.write(quiet=True) as c:
+            hold(c)
+            if c.execute(select(datasets.c.id).where(datasets.c.sha256 == sha256).limit(1)).first() is not None:
+                return False
+            remove()
+        return True
+
     def _reason(self, connection: Any, dataset_id: str, revision: int | None) -> NotFound | Stale:
         known = connection.execute(select(datasets.c.revision).where(datasets.c.id == dataset_id)).scalar_one_or_none()
         if known is None:
             return _absent(dataset_id)
         return Stale(f"dataset {dataset_id} is at revision {known}, not {revision}; read it again")
+
+
+def hold(connection: Connection) -> None:
+    """Until this write transaction ends nobody adds or changes records; on SQLite nobody writes anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("LOCK TABLE datasets IN SHARE MODE"))
 
 
 def _columns(record: Json) -> Json:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, delete, exists, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, exists, or_, select, update
 
 from service.adapters.access import answers
 from service.adapters.database import Database, Now
-from service.adapters.datasets import datasets
+from service.adapters.datasets import datasets, hold
 from service.adapters.facts import INSERT, facts
 from service.adapters.job_tables import jobs
 from service.adapters.model_tables import models
@@ -74,8 +74,8 @@ class Upkeep:
         A dataset that is added meanwhile waits, then finds its table gone and stores it again.
         """
         with self.db.write() as c:
-            if self.db.dialect == "postgresql" and key.startswith("tables/"):
-                c.execute(text("LOCK TABLE datasets IN SHARE MODE"))
+            if key.startswith("tables/"):
+                hold(c)
             if _named(c, [key]):
                 return False
             remove(key)

@@ -7,10 +7,11 @@ an Arrow file of one record batch, made once per host, which every process maps 
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from service.cache import HostCache
 from service.disk import full_disk
-from service.errors import Conflict, Invalid, Issue, NotFound, Stale, StorageFull, TooLarge
+from service.errors import Conflict, EngineLost, Invalid, Issue, NotFound, NotReady, Stale, StorageFull, TooLarge
 from service.ids import new_id
 from service.intake.canonical import content_hash
 from service.intake.findings import Reading, ReadOptions, Shelf, one_chunk
@@ -28,10 +29,11 @@ from service.intake.profile import profile
 from service.intake.read import read
 from service.ports import Datasets, Json, Ledger, Objects, Page
 from service.settings import Settings
+from service.usecases import samples
 from service.usecases.corrections import corrected, fields
 from service.usecases.export import stream
 
-SAMPLES = Path(__file__).parent.parent / "samples"
+log = logging.getLogger("postfit.datasets")
 WRITE = 1 << 20
 ROW_GROUP = 1 << 17
 TRIES = 5
@@ -87,7 +89,7 @@ class DatasetService:
         options = options or ReadOptions()
         about: Json = {"name": options.name or "dataset", "description": description, "labels": dict(labels or {})}
         fields(about)
-        with TemporaryDirectory(dir=self._objects.scratch()) as work, full_disk():
+        with full_disk(), TemporaryDirectory(dir=self._objects.scratch()) as work:
             reading = read(path, options, Path(work), self._cap)
             record = about | self._described(reading) | ({"id": dataset_id} if dataset_id else {})
             for column in record["columns"]:
@@ -138,26 +140,27 @@ class DatasetService:
 
     def samples(self) -> list[Json]:
         """The bundled tables: name, title, description, licence, source, task, target, features."""
-        listed = json.loads((SAMPLES / "index.json").read_text("utf-8"))["samples"]
-        return [{key: value for key, value in entry.items() if key != "file"} for entry in listed]
+        return [{key: value for key, value in entry.items() if key != "file"} for entry in samples.entries()]
 
     def resolve(self, reference: str) -> str:
         """The id meant by an id, a name (the newest dataset of that name) or a sample's name (made when first used)."""
         if reference.startswith("ds_"):
             return str(self.get(reference)["id"])
         named = self.page(limit=1, name=reference).items
-        return str(named[0]["id"] if named else self.from_sample(reference)["id"])
+        return str(named[0]["id"] if named else self._first_use(reference)["id"])
+
+    def _first_use(self, name: str) -> Json:
+        """The dataset of a sample: one for all who use it first, and a new one where that one was renamed."""
+        made = (self.from_sample(name, samples.dataset_id(name, number)) for number in count())
+        return next(record for record in made if record["name"] == name)
 
     def from_sample(self, name: str, dataset_id: str | None = None) -> Json:
         """A new dataset from a bundled table; NotFound."""
-        listed = json.loads((SAMPLES / "index.json").read_text("utf-8"))["samples"]
-        entry = next((entry for entry in listed if entry["name"] == name), None)
-        if entry is None:
-            raise NotFound(f"There is no sample {name!r}; there are {', '.join(e['name'] for e in listed)}.")
+        entry = samples.entry(name)
         text = f"{entry['title']}: {entry['description']} Source: {entry['source']}. Licence: {entry['licence']}."
         roles = {entry["target"]: "target"}
         return self.add_file(
-            SAMPLES / entry["file"], ReadOptions(name=name), description=text, roles=roles, dataset_id=dataset_id
+            samples.FOLDER / entry["file"], ReadOptions(name=name), description=text, roles=roles, dataset_id=dataset_id
         )
 
     def get(self, dataset_id: str) -> Json:
@@ -192,6 +195,7 @@ class DatasetService:
     def _remap(self, sha256: str) -> None:
         """Make the mapped file again from the Parquet object, a column at a time."""
         with (
+            full_disk(),
             TemporaryDirectory(dir=self._objects.scratch()) as work,
             self._objects.open(_key(sha256)) as stored,
             pq.ParquetFile(stored) as file,
@@ -241,7 +245,7 @@ class DatasetService:
             return self._datasets.replace(record["id"], fresh, revision)
         self._not_needed(record["id"], "change the types of")
         fresh["sha256"] = content_hash(table)
-        with TemporaryDirectory(dir=self._objects.scratch()) as work, full_disk():
+        with full_disk(), TemporaryDirectory(dir=self._objects.scratch()) as work:
             try:
                 self._store(table, fresh["sha256"], Path(work))
                 done = self._datasets.replace(record["id"], fresh, revision)
@@ -266,10 +270,17 @@ class DatasetService:
             )
 
     def _forget(self, sha256: str) -> None:
-        """Remove a table that no dataset shares. Mappings that are open stay valid."""
-        if not self._datasets.uses(sha256):
-            self._objects.delete(_key(sha256))
-            self._cache.drop(_mapped(sha256))
+        """Remove a table that no dataset shares. Mappings that are open stay valid.
+
+        Who adds a record meanwhile waits for the removal, then finds the table gone and stores it again.
+        """
+        if self._datasets.uses(sha256):  # which need not hold up those who add records
+            return
+        try:
+            if self._datasets.unless_used(sha256, lambda: self._objects.delete(_key(sha256))):
+                self._cache.drop(_mapped(sha256))
+        except (EngineLost, NotReady, StorageFull) as away:
+            log.warning("table %s is left to the sweep: %s", sha256, away)
 
 
 def _mapped(sha256: str) -> str:
