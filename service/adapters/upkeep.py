@@ -59,8 +59,9 @@ class Upkeep:
         """The one conditional write that only one of many askers gets through."""
         due = update(facts).where(facts.c.name == SWEEP, facts.c.updated <= Now() - BETWEEN_SECONDS)
         first = INSERT[self.db.dialect](facts).values(name=SWEEP, value={}, updated=Now()).on_conflict_do_nothing()
+        made = first.returning(facts.c.name)  # the count of rows is not told of an insert on every database
         with self.db.write() as c:
-            return bool(c.execute(due.values(updated=Now())).rowcount or c.execute(first).rowcount > 0)
+            return bool(c.execute(due.values(updated=Now())).rowcount or c.execute(made).first() is not None)
 
     def unnamed(self, keys: Sequence[str]) -> list[str]:
         """Those of the object keys that no dataset, model or unfinished job names."""
