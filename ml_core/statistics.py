@@ -117,7 +117,12 @@ class Counts:
         slack = 10 * SLACK * (self.ones + self.zeros)
         if (ones < -slack).any() or (zeros < -slack).any() or (ones + zeros <= slack).any():
             raise InvalidData("these rows hold more ones or zeros than the model has seen, or all that it has seen")
-        return Counts(np.maximum(ones, 0.0), np.maximum(zeros, 0.0))
+        return Counts(swept(ones, slack), swept(zeros, slack))
+
+
+def swept(rest: np.ndarray, slack: np.ndarray) -> np.ndarray:
+    """What is left of sums of weights, with 0 where it is rounding: at most `slack` and no whole number."""
+    return np.where((rest <= slack) & (rest != np.floor(rest)), 0.0, np.maximum(rest, 0.0))
 
 
 def left_over(whole: Any, part: Any) -> tuple[float, int]:

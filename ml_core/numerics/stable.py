@@ -7,7 +7,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from ml_core.arrays import Matrix, Vector
 
-__all__ = ["expit", "log_expit", "log_softmax", "logsumexp", "softmax", "softplus"]
+__all__ = ["expit", "log_expit", "log_softmax", "logsumexp", "softmax", "softplus", "summed_logs"]
 
 
 def softplus(t: Vector) -> Vector:
@@ -29,3 +29,13 @@ def log_softmax(scores: Matrix) -> Matrix:
 def softmax(scores: Matrix) -> Matrix:
     """exp(log_softmax), rows sum to 1, (n, K)."""
     return np.asarray(np.exp(log_softmax(scores)))
+
+
+def summed_logs(X: Matrix, L: Matrix) -> Matrix:
+    """(n, K) Σ_j x_ij L_kj of counts X ≥ 0 (n, d) and log probabilities L (K, d), where 0 · (-inf) is 0."""
+    never = np.isneginf(L)
+    with np.errstate(over="ignore"):
+        out = X @ np.where(never, 0.0, L).T
+    if never.any():
+        out[(X > 0).astype(np.float64) @ never.T > 0] = -np.inf
+    return np.asarray(out)

@@ -1,6 +1,6 @@
 """Rows of the Bayesian counts and of naive Bayes."""
 
-from sklearn.naive_bayes import GaussianNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
 
 from tests.rows import Row, data
 
@@ -22,5 +22,15 @@ ROWS = [
         tol=1e-11,
         sklearn_params={"smoothing": 1e-9},
         chunk_digits=12,
+    ),
+    Row(
+        "bernoulli_naive_bayes",
+        {"alpha": 0.5},
+        data.labelled_flips,
+        oracle=BernoulliNB(alpha=0.5),
+        same=("predict_proba", "predict_log_proba", "predict"),
+        tol=1e-12,
+        sklearn_params={"binarize": 0.0},
+        chunk_digits=14,
     ),
 ]

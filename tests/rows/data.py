@@ -35,3 +35,11 @@ def blobs() -> tuple[np.ndarray, None]:
 def flips() -> tuple[np.ndarray, None]:
     """50 × 2 of zeros and ones."""
     return (np.random.default_rng(5).random((50, 2)) < [0.3, 0.8]).astype(float), None
+
+
+def labelled_flips() -> tuple[np.ndarray, np.ndarray]:
+    """90 × 4 of zeros and ones, three classes with coins of their own."""
+    r = np.random.default_rng(6)
+    y = np.repeat(["a", "b", "c"], 30)
+    chance = np.array([[0.2, 0.5, 0.9, 0.4], [0.6, 0.5, 0.3, 0.7], [0.8, 0.1, 0.6, 0.2]])
+    return (r.random((90, 4)) < np.repeat(chance, 30, axis=0)).astype(float), y
