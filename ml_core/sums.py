@@ -175,7 +175,8 @@ def _of_chunk(i: int, part: Part, chunks: Chunks, checker: Estimator | None) -> 
             return part(X, y, s)
         if not len(X) or (s is not None and not np.any(s)):
             return None
-        return part(*checker._checked(X, y, s, fresh=False))
+        with parallel.use_threads(max(1, parallel.threads() // len(chunks))):  # the others read the other chunks
+            return part(*checker._checked(X, y, s, fresh=False))
     except InvalidData as e:
         raise InvalidData(f"chunk {i} of {len(chunks)}: {e}", e.issues) from e
 

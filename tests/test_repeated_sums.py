@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans as PeerKMeans
+from sklearn.linear_model import LogisticRegression as PeerLogistic
 
 from ml_core import progress
 from ml_core.base import clone
 from ml_core.cluster.k_means import KMeans
 from ml_core.errors import Cancelled, InvalidData, InvalidParameter
+from ml_core.linear.logistic_regression import LogisticRegression
 from ml_core.mixture.gaussian_mixture import GaussianMixture
 from ml_core.numerics.column_sums import ColumnSums
 from ml_core.parallel import use_mapper, use_threads
@@ -376,6 +378,158 @@ def test_mixtures_with_fewer_distinct_rows_than_a_start_needs(monkeypatch):
     for init in ("k_means", "random"):
         model = fit_chunks(GaussianMixture(n_components=3, init=init, n_init=2), cut(X))
         assert np.isfinite(model.score_samples(X)).all()
+
+
+# logistic regression
+
+
+def labelled(n=400, d=4, K=2, seed=0, offset=0.0):
+    r = np.random.default_rng(seed)
+    X = r.normal(size=(n, d)) * np.logspace(-2, 2, d) + offset
+    U = (X - offset) / np.logspace(-2, 2, d) @ r.normal(size=(d, K)) + r.gumbel(size=(n, K))
+    return X, np.array(["ape", "bee", "cat", "dog"])[U.argmax(axis=1)]
+
+
+def assert_same_regression(chunked, memory, X, digits=1e-9):
+    """Coefficients in standard deviations of their columns, relative to the largest."""
+    unit = X.std(axis=0) + (X.std(axis=0) == 0)
+    one, two = chunked.coef_ * unit, memory.coef_ * unit
+    np.testing.assert_allclose(one, two, rtol=0, atol=digits * np.abs(two).max())
+    np.testing.assert_allclose(chunked.predict_proba(X), memory.predict_proba(X), atol=digits)
+    assert (chunked.separation_, codes(chunked)) == (memory.separation_, codes(memory))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("params", [
+    {}, {"alpha": 0.7}, {"fit_intercept": False}, {"alpha": 2.0, "parametrization": "reference"},
+    {"class_weight": "balanced"}, {"class_weight": {"ape": 3.0}, "alpha": 1.0},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize(("weighted", "offset"), [(False, 0.0), (True, 1e4)])
+def test_logistic_regression_is_that_of_memory_and_of_the_peer(K, params, weighted, offset):
+    offset *= params.get("fit_intercept", True)  # without an intercept, columns far from 0 are nearly dependent
+    X, y = labelled(K=K, offset=offset)
+    s = np.random.default_rng(1).integers(0, 4, len(X)).astype(float) if weighted else None
+    model = LogisticRegression(**params)
+    memory, chunked = clone(model).fit(X, y, sample_weight=s), fit_chunks(clone(model), cut(X, y, s))
+    lost = 1e-9 + 1e-15 * offset / X.std(axis=0).min()
+    assert_same_regression(chunked, memory, X, lost)
+    if not offset and "parametrization" not in params:
+        alpha = params.get("alpha", 0.0)
+        peer = PeerLogistic(C=1 / alpha if alpha else np.inf, solver="newton-cholesky", tol=1e-12, max_iter=500,
+                            fit_intercept=params.get("fit_intercept", True), class_weight=params.get("class_weight"))
+        np.testing.assert_allclose(chunked.predict_proba(X), peer.fit(X, y, s).predict_proba(X), atol=1e-7)
+    found, inside = diagnose_chunks(chunked, cut(X, y, s, seed=3)), memory.diagnostics(X, y, sample_weight=s)
+    assert_certified(found)
+    assert [c.name for c in found.certificates] == [c.name for c in inside.certificates]
+    for name, value in inside.summary.items():
+        if name not in ("iterations", "hessian_condition"):
+            assert found.summary[name] == pytest.approx(value, rel=100 * lost), name
+    for a, b in zip(found.tables["coefficients"].rows, inside.tables["coefficients"].rows, strict=True):
+        assert (a[:2], a[8]) == (b[:2], b[8])
+        if b[3] is not None:
+            np.testing.assert_allclose(a[2:8], b[2:8], rtol=1e3 * lost, atol=1e-12)
+
+
+@given(st.lists(st.integers(0, 80), max_size=8), st.integers(0, 99), st.sampled_from([2, 3]))
+@settings(max_examples=25, deadline=None)
+def test_logistic_regression_does_not_depend_on_cuts(at, seed, K):
+    X, y = labelled(80, 2, K, seed)
+    s = np.random.default_rng(seed).integers(0, 4, len(X)).astype(float)
+    chunked = fit_chunks(LogisticRegression(alpha=0.1), Cuts(X, y, s, tuple(sorted(at))))
+    repeated = LogisticRegression(alpha=0.1).fit(np.repeat(X, s.astype(int), axis=0), np.repeat(y, s.astype(int)))
+    assert_same_regression(chunked, repeated, X)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("separated", [False, True])
+def test_bits_of_logistic_regression_do_not_depend_on_who_computes(K, separated):
+    X, y = labelled(K=K)
+    X = np.column_stack([X, y == "ape"]) if separated else X
+    with use_threads(3):
+        one = fit_chunks(LogisticRegression(), cut(X, y))
+    with use_mapper(elsewhere):
+        two = fit_chunks(LogisticRegression(), cut(X, y))
+    same_state(one, two)
+    assert (one.separation_ != "none") == separated
+
+
+def test_bits_of_a_large_chunk_do_not_depend_on_threads():
+    X, y = labelled(30_000, 40)
+    found = []
+    for n in (1, 3):
+        with use_threads(n):
+            found.append(fit_chunks(LogisticRegression(alpha=1.0), cut(X, y, pieces=2)))
+    same_state(*found)
+    assert_same_regression(found[0], LogisticRegression(alpha=1.0).fit(X, y), X)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("kind", ["none", "quasi", "complete"])
+def test_separation_is_found_over_chunks(K, kind):
+    X, y = labelled(300, 3, K, seed=3)
+    if kind == "quasi":
+        X = np.column_stack([X, (y == "ape") * (np.arange(300) % 2)])
+    elif kind == "complete":
+        X = np.column_stack([X, (y[:, None] == np.unique(y)) @ np.eye(K)[:, 1:] * 5 + X[:, :1]])
+    memory, chunked = LogisticRegression().fit(X, y), fit_chunks(LogisticRegression(), cut(X, y))
+    assert chunked.separation_ == memory.separation_ == kind
+    assert codes(chunked) == codes(memory) == ([] if kind == "none" else ["separable"])
+    U = np.column_stack([np.zeros(len(X)), X @ chunked.separating_direction_.T])
+    if kind == "complete":  # between every two classes there is a place for the intercept
+        for a, one in enumerate(chunked.classes_):
+            for b, two in enumerate(chunked.classes_[:a]):
+                gap = U[:, a] - U[:, b]
+                assert gap[y == one].min() > gap[y == two].max()
+    assert (np.abs(U).max() > 1e-6) == (kind != "none")
+    found = diagnose_chunks(chunked, cut(X, y, seed=2))
+    assert found.summary["log_likelihood"] == pytest.approx(memory.diagnostics(X, y).summary["log_likelihood"], abs=0.5)
+    assert all(r[8] == (None if kind == "none" else "separable") for r in found.tables["coefficients"].rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(0, 2)), min_size=4, max_size=20),
+       st.integers(0, 5))  # fmt: skip
+def test_separation_of_small_tables_is_that_of_memory(rows, seed):
+    table = np.array(rows, dtype=float)
+    X, y = table[:, :2], table[:, 2]
+    if len(np.unique(y)) < 2:
+        y[0] = y[0] + 1
+    memory, chunked = LogisticRegression().fit(X, y), fit_chunks(LogisticRegression(), cut(X, y, pieces=3, seed=seed))
+    assert chunked.separation_ == memory.separation_
+    if memory.separation_ == "none":
+        np.testing.assert_allclose(chunked.predict_proba(X), memory.predict_proba(X), atol=1e-8)
+
+
+def test_logistic_regression_without_a_hessian_other_solvers_and_wrong_answers(monkeypatch):
+    X, y = labelled()
+    memory = LogisticRegression(alpha=1.0).fit(X, y)
+    other = fit_chunks(LogisticRegression(alpha=1.0, solver="sgd"), cut(X, y))
+    assert codes(other) == ["solver_changed"]
+    np.testing.assert_allclose(other.coef_, memory.coef_, rtol=1e-9)
+    short = fit_chunks(LogisticRegression(max_iter=1), cut(X, y))
+    assert codes(short) == ["not_converged"]
+    assert not diagnose_chunks(short, cut(X, y)).certificates[0].holds
+    other.coef_ = other.coef_ * 1.01
+    held = {c.name: c.holds for c in diagnose_chunks(other, cut(X, y)).certificates}
+    assert not held["gradient_norm"]
+    assert not held["duality_gap"]
+    with pytest.raises(InvalidParameter, match="the labels are"):
+        fit_chunks(LogisticRegression(class_weight={"emu": 1.0}), cut(X, y))
+    with pytest.raises(InvalidData, match="class_weight is 0"):
+        fit_chunks(LogisticRegression(class_weight={"ape": 0.0, "bee": 0.0}), cut(X, y))
+    monkeypatch.setattr("ml_core.linear.logistic_regression.NEWTON_UNKNOWNS", 3)
+    wide = fit_chunks(LogisticRegression(alpha=1.0), cut(X, y))
+    assert codes(wide) == ["solver_changed"]
+    np.testing.assert_allclose(wide.predict_proba(X), memory.predict_proba(X), atol=1e-8)
+
+
+def test_constant_columns_and_far_units_of_logistic_regression_over_chunks():
+    X, y = labelled(200, 3)
+    X = np.column_stack([X * [1e-150, 1.0, 1e150], np.full(200, 1e8)])
+    memory, chunked = LogisticRegression().fit(X, y), fit_chunks(LogisticRegression(), cut(X, y))
+    assert codes(chunked) == codes(memory) == ["constant_column"]
+    np.testing.assert_allclose(chunked.coef_, memory.coef_, rtol=1e-9, atol=1e-15)
+    assert_certified(diagnose_chunks(chunked, cut(X, y)))
 
 
 @pytest.mark.parametrize("model", [KMeans(n_clusters=3), GaussianMixture(n_components=3, n_init=2)])

@@ -2,103 +2,157 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ml_core.arrays import Matrix, Vector
+from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.solvers.base import Steps
 from ml_core.solvers.linear_objective import LinearObjective
+from ml_core.solvers.linear_parts import Frame, Sums
 from ml_core.solvers.newton import SINGULAR, inverse
 
 EPS = float(np.finfo(float).eps)
 LEVEL = 0.95
+SETTLED = 1e-9  # a Newton step this small leaves rounding
 COLUMNS = ("score", "term", "estimate", "standard_error", "z", "p_value", "lower", "upper", "reason")
 
 
-def report(problem: LinearObjective, v: Vector, labels: list[str], separation: str) -> Diagnostics:
-    """Everything recomputed from the flat unknowns v and the rows of `problem`."""
+@dataclass(frozen=True)
+class FactsPart:
+    """Σ of gradient, Hessian, weight, rows, loss, residuals s ∂ℓ/∂η (q,) and weight per class (K,), at unknowns v."""
+
+    frame: Frame
+    v: Vector
+
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
+        """Of rows."""
+        problem = self.frame.over(X, y, s)
+        _, g, H = problem.second(self.v)
+        value, r = problem.loss.value_gradient(problem.predictor(self.v), problem.y)
+        shares = np.bincount(problem.y.astype(np.int64), problem.s, len(self.frame.factors))
+        return Sums((g, H, float(problem.s.sum()), len(problem.s), float(problem.s @ value), problem.s @ r, shares))
+
+
+@dataclass(frozen=True)
+class ShiftPart:
+    """Σ s ∂²ℓ (q, q) and Σ s ∂ℓ (q,) in the intercept, scores moved by `shift` (q,)."""
+
+    frame: Frame
+    v: Vector
+    shift: Vector
+
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
+        """Of rows."""
+        problem = self.frame.over(X, y, s)
+        _, r, C = problem.loss.all(problem.predictor(self.v) + self.shift, problem.y)
+        weight = problem.s[:, None]
+        return Sums(((weight[:, :, None] * C).sum(axis=0), (weight * r).sum(axis=0)))
+
+
+@dataclass(frozen=True)
+class DualPart:
+    """Σ s ℓ, Σ s (ℓ - ℓ'η), Σ s ℓ' (x - mean)ᵀ (q, d) and what rounding may take from it, scores moved by `shift`."""
+
+    frame: Frame
+    v: Vector
+    shift: Vector
+
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
+        """Of rows."""
+        problem = self.frame.over(X, y, s)
+        eta = problem.predictor(self.v) + self.shift
+        value, r = problem.loss.value_gradient(eta, problem.y)
+        D, a = problem.X - problem.columns.mean, problem.s[:, None] * r
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Sums((float(problem.s @ value), float(problem.s @ (value - (r * eta).sum(axis=1))), a.T @ D,
+                         8 * EPS * np.abs(a).T @ np.abs(D)))  # fmt: skip
+
+
+def report(frame: Frame, v: Vector, labels: list[str], separation: str) -> Steps[Diagnostics]:
+    """Everything recomputed from the flat unknowns v and sums over the rows, which are asked for."""
+    problem = frame.penalty()
+    facts: Sums = yield FactsPart(frame, v)
     _, g, H = problem.second(v)
+    g, H = facts.each[0] + g, facts.each[1] + H
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
     values, Q = np.linalg.eigh(H * scale[:, None] * scale)
     condition = float(values[-1] / values[0]) if values[0] > 0 else np.inf
     null = Q[:, values <= len(H) * SINGULAR * values[-1]]
     flat = np.asarray(np.abs(null).max(axis=1, initial=0.0) > 1e-6)
     out = Diagnostics()
-    out.summary = _summary(problem, v, len(H) - null.shape[1])
+    out.summary = _summary(frame, facts, len(H) - null.shape[1])
     out.summary["hessian_condition"] = condition
-    out.certificates = [*_optimality(problem, g, H), *_moments(problem, v)]
-    if problem.alpha > 0:
-        with np.errstate(over="ignore", invalid="ignore"):
-            out.certificates += _gap(problem, v)
-    reason = "separable" if separation != "none" else "penalised" if problem.alpha > 0 else None
+    out.certificates = [*_optimality(frame, facts, g, H), *_moments(frame, facts)]
+    if frame.alpha > 0:
+        out.certificates += yield from _gap(frame, v)
+    reason = "separable" if separation != "none" else "penalised" if frame.alpha > 0 else None
     out.tables["coefficients"] = _table(problem, v, H, labels, reason, flat)
     return out
 
 
-def _summary(problem: LinearObjective, v: Vector, unknowns: int) -> dict[str, float | int | None]:
+def _summary(frame: Frame, facts: Sums, unknowns: int) -> dict[str, float | int | None]:
     """Log-likelihood and what follows from it; weights count as repetitions."""
-    s = problem.s
-    n = float(s.sum())
-    ll = -float(s @ problem.loss.value(problem.predictor(v), problem.y))
-    constant = problem.loss.start(problem.y, s) if problem.fit_intercept else np.zeros(problem.shape[1])
+    _, _, n, rows, loss, _, shares = facts.each
+    ll, codes = -loss, np.arange(len(shares), dtype=np.float64)
+    constant = frame.loss.start(codes, shares) if frame.fit_intercept else np.zeros(frame.loss.width)
     null = -np.inf
     if np.isfinite(constant).all():
-        null = -float(s @ problem.loss.value(np.tile(constant, (len(s), 1)), problem.y))
+        null = -float(shares @ frame.loss.value(np.tile(constant, (len(shares), 1)), codes))
     return {
-        "rows": len(s), "weight": n, "parameters": unknowns, "log_likelihood": ll, "null_log_likelihood": null,
+        "rows": rows, "weight": n, "parameters": unknowns, "log_likelihood": ll, "null_log_likelihood": null,
         "deviance": -2 * ll, "null_deviance": -2 * null, "pseudo_r2": 1 - ll / null if null else None,
         "aic": -2 * ll + 2 * unknowns, "bic": -2 * ll + unknowns * float(np.log(n)), "log_loss": -ll / n,
     }  # fmt: skip
 
 
-def _optimality(problem: LinearObjective, g: Vector, H: Matrix) -> list[Certificate]:
-    n = float(problem.s.sum())
-    left = (max(float(g @ inverse(H)(g)), 0.0) * len(problem.s) / n) ** 0.5
-    rounding = _rounding(problem)
+def _optimality(frame: Frame, facts: Sums, g: Vector, H: Matrix) -> list[Certificate]:
+    n, rows = facts.each[2:4]
+    left = (max(float(g @ inverse(H)(g)), 0.0) * rows / n) ** 0.5
+    rounding = _rounding(frame)
     return [
         Certificate("gradient_norm", float(np.abs(g).max()) / n, 1e-8 + rounding,
                     "largest partial derivative of the objective per unit of weight, for standardised columns"),
-        Certificate("distance_to_optimum", left, 1e-6 + rounding * len(problem.s) ** 0.5,
+        Certificate("distance_to_optimum", left, 1e-6 + rounding * rows ** 0.5,
                     "Newton decrement √(gᵀH⁻¹g): distance to the optimum in standard errors, at a mean weight of 1"),
     ]  # fmt: skip
 
 
-def _rounding(problem: LinearObjective) -> float:
+def _rounding(frame: Frame) -> float:
     """What coefficients in the units of X lose in a score: columns far from 0 cost digits."""
-    return 8 * EPS * float((np.abs(problem.columns.mean) / problem.columns.scale).max())
+    return 8 * EPS * float((np.abs(frame.columns.mean) / frame.columns.scale).max())
 
 
-def _moments(problem: LinearObjective, v: Vector) -> list[Certificate]:
-    if not problem.fit_intercept:
+def _moments(frame: Frame, facts: Sums) -> list[Certificate]:
+    if not frame.fit_intercept:
         return []
-    r = problem.loss.gradient(problem.predictor(v), problem.y)
-    off = float(np.abs(problem.s @ r).max() / problem.s.sum())
-    return [Certificate("moment_match", off, 1e-8 + _rounding(problem),
+    off = float(np.abs(facts.each[5]).max() / facts.each[2])
+    return [Certificate("moment_match", off, 1e-8 + _rounding(frame),
                         "mean predicted probabilities equal the shares of the classes")]  # fmt: skip
 
 
-def _gap(problem: LinearObjective, v: Vector) -> list[Certificate]:
+def _gap(frame: Frame, v: Vector) -> Steps[list[Certificate]]:
     """Primal minus a dual value: with a = s ℓ'(η) and Σ a = 0, D = Σ s(ℓ - ℓ'η) - ‖Xᵀa‖²/(2 alpha) bounds f from below.
 
     The intercept is refitted first (few Newton steps in q unknowns), so that Σ a = 0 holds to rounding. No bound where
     alpha is so weak, in the units of X, that rounding in ‖Xᵀa‖²/(2 alpha) exceeds the objective.
     """
-    s, y, loss = problem.s[:, None], problem.y, problem.loss
-    eta = problem.predictor(v)
-    shift = np.zeros(eta.shape[1])
-    for _ in range(20 if problem.fit_intercept else 0):
-        _, r, C = loss.all(eta + shift, y)
-        shift -= np.linalg.lstsq((s[:, :, None] * C).sum(axis=0), (s * r).sum(axis=0), rcond=None)[0]
-    eta = eta + shift
-    value, r = loss.value_gradient(eta, y)
-    slopes = problem.unpack(v)[0]
-    primal = float(problem.s @ value) + 0.5 * problem.alpha * float((slopes**2).sum())
-    D = problem.X - problem.columns.mean
-    centred = (s * r).T @ D
-    dual = float(problem.s @ (value - (r * eta).sum(axis=1))) - 0.5 * float((centred**2).sum()) / problem.alpha
-    lost = 8 * EPS * (s * np.abs(r)).T @ np.abs(D)
-    slack = float((lost * (np.abs(centred) + lost)).sum()) / problem.alpha
-    size = max(1.0, abs(primal))
+    shift = np.zeros(frame.loss.width)
+    for _ in range(20 if frame.fit_intercept else 0):
+        C, r = (yield ShiftPart(frame, v, shift)).each
+        step = np.linalg.lstsq(C, r, rcond=None)[0]
+        shift = shift - step
+        if np.abs(step).max() <= SETTLED:
+            break
+    loss, below, centred, lost = (yield DualPart(frame, v, shift)).each
+    slopes, alpha = frame.penalty().unpack(v)[0], frame.alpha
+    with np.errstate(over="ignore", invalid="ignore"):
+        primal = loss + 0.5 * alpha * float((slopes**2).sum())
+        dual = below - 0.5 * float((centred**2).sum()) / alpha
+        slack = float((lost * (np.abs(centred) + lost)).sum()) / alpha
+        size = max(1.0, abs(primal))
     if not slack < size:
         return []
     return [Certificate("duality_gap", (primal - dual) / size, 1e-8 + slack / size,

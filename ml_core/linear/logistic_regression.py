@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -23,13 +22,16 @@ from ml_core.numerics.column_moments import REACH as LARGEST
 from ml_core.numerics.stable import expit, log_expit, log_softmax, softmax
 from ml_core.params import Alpha, Label, MaxIter, Seed, Tol
 from ml_core.registry import algorithm
-from ml_core.solvers.base import Solution
+from ml_core.solvers.base import Solution, Steps, answered
 from ml_core.solvers.first_order import minimise, stochastic
 from ml_core.solvers.irls import irls
 from ml_core.solvers.lbfgs import lbfgs
-from ml_core.solvers.linear_objective import LinearObjective, unit_of
+from ml_core.solvers.linear_objective import Columns, LinearObjective, unit_of
+from ml_core.solvers.linear_parts import Asked, ClassColumns, ClassColumnsPart, Frame, columns_of, weighed
 from ml_core.solvers.newton import coarse_start, inverse, newton
 from ml_core.solvers.separation import Separation, separation
+from ml_core.solvers.separation_sums import separation_by_sums
+from ml_core.sums import Census, Passes
 
 SOLVERS = Literal["newton", "irls", "gradient_descent", "sgd", "lbfgs"]
 BATCH = 16
@@ -114,35 +116,63 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return Cost(flops=flops, memory_bytes=80.0 * p * p + 8.0 * n)
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
-        self.class_weight_ = self._class_weights(y, s)
+        self.class_weight_ = self._class_weights(float(s.sum()), np.bincount(y, s, len(self.classes_)))
         problem = self._problem(X, y, s)
         unit = unit_of(problem.s)
-        found = self._solve(problem if unit == 1.0 else problem.in_units_of(unit))
+        self._store(self._solve(problem if unit == 1.0 else problem.in_units_of(unit)), problem, unit)
+        self._note_findings(problem, self._separation(problem, self.solution_.w, self._least_reach()))
+
+    def _passes(self, census: Census) -> Passes:
+        found: ClassColumns = yield ClassColumnsPart(len(self.classes_))
+        self.class_weight_ = self._class_weights(float(found.totals().sum()), found.totals())
+        columns = found.scaled(self.class_weight_)
+        frame = self._frame(columns_of(columns, self.fit_intercept))
+        problem, unit = frame.penalty(), unit_of(np.array([columns.total / columns.rows]))
+        solver = "newton" if problem.size <= NEWTON_UNKNOWNS else "lbfgs"
+        if self.solver != solver:
+            self._note("solver_changed", f"{problem.size} unknowns were fitted from chunks by {solver}, not by "
+                       f"{self.solver}", f"set solver={solver!r}, or fit a table that fits in memory")  # fmt: skip
+        asked, held = Asked(frame.in_units_of(unit)), self._nothing(problem)
+
+        def apart(v: Vector, reach: float) -> Steps[Separation]:
+            if self._not_looked_for(problem) or asked.reach < reach:
+                return self._nothing(problem)
+            return (yield from separation_by_sums(frame, self._differences(problem, v)))
+
+        def slow(v: Vector) -> Steps[bool]:
+            nonlocal held
+            held = yield from apart(v, REACH)
+            return held.kind != "none"
+
+        tol, steps = float(self.tol), int(self.max_iter)
+        ways = asked.newton(tol, steps, slow) if solver == "newton" else asked.lbfgs(tol, steps)
+        self._store((yield from ways), problem, unit)
+        if self.solution_.reason != "separable":
+            held = yield from apart(self.solution_.w, self._least_reach())
+        self._note_findings(problem, held)
+
+    def _store(self, found: Solution, problem: LinearObjective, unit: float) -> None:
         self.solution_ = replace(found, trace=[unit * f for f in found.trace])
         self.n_iter_ = max(1, self.solution_.n_iter)
-        W, b = problem.unpack(self.solution_.w)
-        self.coef_, self.intercept_ = self._expand(W, b)
-        self._look_for_separation(problem)
-        self._note_findings(problem)
+        self.coef_, self.intercept_ = self._expand(*problem.unpack(self.solution_.w))
 
     def _loss(self) -> TwiceSmooth:
         K = len(self.classes_)
         return Logistic() if K == 2 else Softmax(K, self.parametrization)
 
     def _problem(self, X: Matrix, y: Codes, s: Vector) -> LinearObjective:
-        weight = s * self.class_weight_[y]
-        keep = weight > 0
-        if not keep.all():
-            X, y, weight = X[keep], y[keep], weight[keep]
-        return LinearObjective(X, y.astype(np.float64), weight, self._loss(), alpha=float(self.alpha),
+        return LinearObjective(*weighed(X, y, s, self.class_weight_), self._loss(), alpha=float(self.alpha),
                                fit_intercept=self.fit_intercept)  # fmt: skip
 
-    def _class_weights(self, y: Codes, s: Vector) -> Vector:
+    def _frame(self, columns: Columns) -> Frame:
+        return Frame(self._loss(), float(self.alpha), self.fit_intercept, columns, self.class_weight_)
+
+    def _class_weights(self, total: float, shares: np.ndarray) -> Vector:
         K = len(self.classes_)
         if self.class_weight is None:
             return np.ones(K)
         if self.class_weight == "balanced":
-            return np.asarray(s.sum() / (K * np.bincount(y, s, K)))
+            return np.asarray(total / (K * shares))
         labels = [str(c) for c in self.classes_]
         given = {str(k): float(v) for k, v in self.class_weight.items()}
         unknown = [k for k in given if k not in labels]
@@ -160,8 +190,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         tol, steps = float(self.tol), int(self.max_iter)
         if solver == "newton":
             v, solve = coarse_start(problem)
-            slow = self._separable(problem) if self.alpha == 0 else None
-            return newton(problem, v, tol=tol, max_iter=steps, solve=solve, slow=slow)[0]
+            return newton(problem, v, tol=tol, max_iter=steps, solve=solve,
+                          slow=lambda v: self._separation(problem, v, REACH).kind != "none")[0]  # fmt: skip
         if solver == "irls":
             return irls(problem, problem.zero(), tol=tol, max_iter=steps)
         if solver == "lbfgs":
@@ -177,27 +207,29 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return stochastic(problem.partial_gradient, problem.value_gradient, problem.zero(), n, step, batch=BATCH,
                           tol=tol * rows, max_iter=steps, seed=int(self.random_state))  # fmt: skip
 
-    def _separable(self, problem: LinearObjective) -> Callable[[Vector], bool]:
-        return lambda v: self._separation(problem, v, REACH).kind != "none"
+    def _nothing(self, problem: LinearObjective) -> Separation:
+        return Separation("none", np.zeros((problem.shape[0], len(self.classes_) - 1)))
+
+    def _least_reach(self) -> float:
+        """The score from which separation is looked for at the end."""
+        return 3 * REACH if self.solution_.converged else 0.0
 
     def _separation(self, problem: LinearObjective, v: Vector, reach: float) -> Separation:
         """Looked for only once some score exceeds `reach`, by programs of at most MOST_UNKNOWNS unknowns."""
-        D, K = problem.shape[0], len(self.classes_)
-        nothing = Separation("none", np.zeros((D, K - 1)))
-        if np.abs(problem.predictor(v)).max() < reach or D * (K - 1) > MOST_UNKNOWNS:
-            return nothing
-        Z = (problem.X - problem.columns.mean) / problem.columns.scale
-        Z = np.hstack([Z, np.ones((len(Z), 1))]) if self.fit_intercept else Z
-        V = v.reshape(problem.shape)
-        U = V if K == 2 else V @ Softmax(K, self.parametrization).basis.T
-        hint = U if K == 2 else U[:, 1:] - U[:, :1]
-        return separation(Z, problem.y.astype(np.int64), K, hint)
+        if self._not_looked_for(problem) or np.abs(problem.predictor(v)).max() < reach:
+            return self._nothing(problem)
+        codes, hint = problem.y.astype(np.int64), self._differences(problem, v)
+        return separation(problem.standardised(), codes, len(self.classes_), hint)
 
-    def _look_for_separation(self, problem: LinearObjective) -> None:
-        v, done = self.solution_.w, self.solution_.converged
-        found = Separation("none", np.zeros((problem.shape[0], len(self.classes_) - 1)))
-        if self.alpha == 0:
-            found = self._separation(problem, v, 3 * REACH if done else 0.0)
+    def _not_looked_for(self, problem: LinearObjective) -> bool:
+        return self.alpha > 0 or problem.shape[0] * (len(self.classes_) - 1) > MOST_UNKNOWNS
+
+    def _differences(self, problem: LinearObjective, v: Vector) -> Matrix:
+        """(D, K-1) unknowns of classes 1 … K-1 less those of class 0."""
+        U = v.reshape(problem.shape) @ self._basis().T
+        return U if len(self.classes_) == 2 else U[:, 1:] - U[:, :1]
+
+    def _note_findings(self, problem: LinearObjective, found: Separation) -> None:
         d = problem.X.shape[1]
         self.separation_ = found.kind
         self.separating_direction_ = np.ascontiguousarray((found.direction[:d] / problem.columns.scale[:, None]).T)
@@ -207,8 +239,6 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
             self._note("separable", f"columns {listed(used)} separate the classes {how}: the likelihood has no "
                        "maximum and the coefficients would grow without bound; the fit stopped at a finite point",
                        "set alpha > 0 (a penalty), or drop these columns; see separating_direction_")  # fmt: skip
-
-    def _note_findings(self, problem: LinearObjective) -> None:
         solution = self.solution_
         if not solution.converged and self.separation_ == "none":
             self._note("not_converged", f"{self.solver} stopped after {solution.n_iter} steps ({solution.reason})",
@@ -220,18 +250,16 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         if len(self.classes_) > 2 and self.threshold != 0.5:
             self._note("threshold_unused", "threshold applies to two classes; the largest probability decides", "")
 
+    def _basis(self) -> Matrix:
+        """B (K, q), or (1, 1): from the q independent score vectors to those of coef_ and intercept_."""
+        K = len(self.classes_)
+        return np.ones((1, 1)) if K == 2 else Softmax(K, self.parametrization).basis
+
     def _expand(self, W: Matrix, b: Vector) -> tuple[Matrix, Vector]:
-        if len(self.classes_) == 2:
-            return W, b
-        B = Softmax(len(self.classes_), self.parametrization).basis
-        return np.ascontiguousarray(B @ W), B @ b
+        return np.ascontiguousarray(self._basis() @ W), self._basis() @ b
 
     def _contract(self) -> tuple[Matrix, Vector]:
-        """The q independent score vectors behind coef_ and intercept_."""
-        if len(self.classes_) == 2:
-            return self.coef_, self.intercept_
-        B = Softmax(len(self.classes_), self.parametrization).basis
-        return B.T @ self.coef_, B.T @ self.intercept_
+        return self._basis().T @ self.coef_, self._basis().T @ self.intercept_
 
     def _linear(self, X: Matrix) -> Matrix:
         return X @ self.coef_.T + self.intercept_
@@ -253,8 +281,17 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
-        problem = self._problem(X, y, s)
-        out = report(problem, problem.pack(*self._contract()), [str(c) for c in self.classes_], self.separation_)
+        columns = self._problem(X, y, s).columns
+        return answered(self._report(columns), lambda part: part(X, y, s))
+
+    def _audit(self, census: Census) -> Passes:
+        found: ClassColumns = yield ClassColumnsPart(len(self.classes_))
+        return (yield from self._report(columns_of(found.scaled(self.class_weight_), self.fit_intercept)))
+
+    def _report(self, columns: Columns) -> Steps[Diagnostics]:
+        frame, labels = self._frame(columns), [str(c) for c in self.classes_]
+        v = frame.penalty().pack(*self._contract())
+        out = yield from report(frame, v, labels, self.separation_)
         out.summary |= {"iterations": self.solution_.n_iter, "converged": int(self.solution_.converged)}
         out.traces["objective"] = list(self.solution_.trace)
         if self.separation_ != "none":

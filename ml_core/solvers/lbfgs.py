@@ -9,13 +9,15 @@ import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Vector
-from ml_core.solvers.base import Solution
+from ml_core.solvers.base import Solution, Steps, answered, at_once
 
 MEMORY = 12
 ARMIJO = 1e-4
 EPS = float(np.finfo(float).eps)
 Pair = tuple[Vector, Vector]
 Fun = Callable[[Vector], tuple[float, Vector]]
+Ask = Callable[[Vector], Steps[tuple[float, Vector]]]
+"""v → f, ∇f; may first yield what it must know of the rows."""
 
 
 def lbfgs(
@@ -25,9 +27,21 @@ def lbfgs(
 
     `solve` is an approximate H⁻¹ that the memory corrects; without it, the usual scaled identity. O(n D q) per step.
     """
+
+    def quiet(v: Vector) -> tuple[float, Vector]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return value_gradient(v)
+
+    return answered(lbfgs_steps(at_once(quiet), v0, tol=tol, max_iter=max_iter, solve=solve))
+
+
+def lbfgs_steps(
+    ask: Ask, v0: Vector, *, tol: float, max_iter: int, solve: Callable[[Vector], Vector] | None = None
+) -> Steps[Solution]:
+    """`lbfgs` for an objective whose figures are asked for."""
     v, trace = v0, []
     pairs: deque[Pair] = deque(maxlen=MEMORY)
-    f, g = value_gradient(v)
+    f, g = yield from ask(v)
     for step in range(max_iter + 1):
         trace.append(f)
         p = direction(g, pairs, solve)
@@ -37,7 +51,7 @@ def lbfgs(
             return Solution(v, step, True, "gradient", trace)
         if step == max_iter:
             break
-        found = _search(value_gradient, v, f, g, p)
+        found = yield from _search(ask, v, f, g, p)
         if found is None:
             small = left <= 1e-6 * max(1.0, np.sqrt(abs(f)))
             return Solution(v, step, bool(small), "step" if small else "line_search", trace)
@@ -73,14 +87,13 @@ def direction(g: Vector, pairs: deque[Pair], solve: Callable[[Vector], Vector] |
     return q
 
 
-def _search(fun: Fun, v: Vector, f: float, g: Vector, p: Vector) -> tuple[Vector, float, Vector] | None:
+def _search(ask: Ask, v: Vector, f: float, g: Vector, p: Vector) -> Steps[tuple[Vector, float, Vector] | None]:
     """A step with enough decrease and, by doubling at the start, enough progress (weak Wolfe by bisection)."""
     slope = float(g @ p)
     low, high, t = 0.0, np.inf, 1.0
     for _ in range(40):
         trial = v - t * p
-        with np.errstate(over="ignore", invalid="ignore"):
-            ft, gt = fun(trial)
+        ft, gt = yield from ask(trial)
         if not np.isfinite(ft) or ft > f - ARMIJO * t * slope + 8 * EPS * abs(f):
             high = t
         elif float(gt @ p) > 0.9 * slope:

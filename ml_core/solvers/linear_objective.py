@@ -42,8 +42,13 @@ class Columns:
         flat = np.flatnonzero(scale <= TINY * np.abs(mean))
         if len(flat) and len(X) > SAMPLE:
             mean[flat], scale[flat] = _moments(X[:, flat], s, centre)
+        return cls.scaled(mean, scale)
+
+    @classmethod
+    def scaled(cls, mean: Vector, scale: Vector) -> Columns:
+        """Of centres and deviations from them; a column without spread keeps its unit."""
         constant = scale <= TINY * np.abs(mean)
-        scale[constant] = 1.0
+        scale = np.where(constant, 1.0, scale)
         near = bool((np.abs(mean) <= OFFSET * scale).all())
         mild = bool(((scale < EXTREME) & (scale > 1 / EXTREME)).all())
         return cls(mean, scale, constant.astype(np.float64), near and mild)
@@ -137,7 +142,12 @@ class LinearObjective:
 
     def predictor(self, v: Vector) -> Matrix:
         """(n, q) η."""
-        return np.vstack([self._predict(self._rows(a, b), v) for a, b in self._blocks(0, len(self.X))])
+        return np.vstack([self._predict(self._rows(a, b), v) for a, b in self._blocks(0, len(self.X)) or [(0, 0)]])
+
+    def standardised(self) -> Matrix:
+        """Z̃ (n, D), a copy of all rows in standardised columns, 1 last with an intercept."""
+        Z = (self.X - self.columns.mean) / self.columns.scale
+        return np.hstack([Z, np.ones((len(Z), 1))]) if self.fit_intercept else Z
 
     def value_gradient(self, v: Vector) -> tuple[float, Vector]:
         """f and its gradient, flat."""

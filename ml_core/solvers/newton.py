@@ -92,7 +92,8 @@ def newton(
     """
 
     def ask(v: Vector, second: bool) -> Point:
-        return objective.second(v) if second else (*objective.value_gradient(v), None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return objective.second(v) if second else (*objective.value_gradient(v), None)
 
     steps = newton_steps(at_once(ask), v0, tol=tol, max_iter=max_iter, hessian_cost=objective.hessian_cost, solve=solve,
                          slow=at_once(slow) if slow is not None else None, report=report)  # fmt: skip
@@ -195,8 +196,7 @@ def _search(
     t = 1.0
     for _ in range(tries):
         trial = v - t * p
-        with np.errstate(over="ignore", invalid="ignore"):
-            ft, gt, H = yield from ask(trial, second and t == 1.0)
+        ft, gt, H = yield from ask(trial, second and t == 1.0)
         if np.isfinite(ft) and ft <= f - ARMIJO * t * left**2 + 32 * EPS * abs(f):
             return trial, ft, gt, H
         t /= 2

@@ -38,7 +38,7 @@ def separation(Z: Matrix, codes: Codes, K: int, hint: Matrix) -> Separation:
     ----------
     Albert, Anderson (1984), On the existence of maximum likelihood estimates in logistic regression models, Biometrika.
     """
-    problem = _Margins(Z, codes, K)
+    problem = Margins(Z, codes, K)
     widest = problem.solve(hint, common=True)
     if widest is not None and problem.of(widest).min() > MARGIN:
         return Separation("complete", widest)
@@ -48,7 +48,7 @@ def separation(Z: Matrix, codes: Codes, K: int, hint: Matrix) -> Separation:
     return Separation("none", np.zeros((Z.shape[1], K - 1)))
 
 
-class _Margins:
+class Margins:
     """Margins u_y - u_k of every row against every other class, and the programs over them."""
 
     def __init__(self, Z: Matrix, codes: Codes, K: int) -> None:
@@ -75,19 +75,32 @@ class _Margins:
     def solve(self, hint: Matrix, *, common: bool) -> Matrix | None:
         """The V of the program with no violated margin, or None when there is none."""
         picked = np.argsort(self.of(hint), kind="stable")[:BATCH]
-        size = max(float(np.abs(self.total).max()), np.finfo(float).tiny)
-        gain = np.zeros(self.total.size) if common else -self.total.ravel() / size
+        gain = gain_of(self.total, common=common)
         for step in range(ROUNDS):
             progress.tick(step, ROUNDS, "separation checks")
-            A = np.hstack([-self.constraints(picked), np.full((len(picked), 1), float(common))])
-            bounds = [(-1.0, 1.0)] * self.total.size + [(0.0, 1.0)]
-            out = linprog(np.append(gain, -float(common)), A_ub=A, b_ub=np.zeros(len(A)), bounds=bounds, method="highs")
-            if out.status != 0 or (common and -out.fun <= MARGIN):
+            found = program(self.constraints(picked), gain, common=common)
+            if found is None:
                 return None
-            V = out.x[:-1].reshape(self.total.shape)
+            V = found.reshape(self.total.shape)
             margins = self.of(V)
             broken = np.setdiff1d(np.flatnonzero(margins < (MARGIN if common else -SLACK)), picked)
             if not len(broken):
                 return V if margins.min() >= -MARGIN * min(1.0, float(margins.max())) else None
             picked = np.concatenate([picked, broken[np.argsort(margins[broken], kind="stable")[:BATCH]]])
         return None
+
+
+def gain_of(total: Matrix, *, common: bool) -> Vector:
+    """What a program minimises in V besides the common margin: for the sum of margins, its scaled negative."""
+    size = max(float(np.abs(total).max()), np.finfo(float).tiny)
+    return np.zeros(total.size) if common else -total.ravel() / size
+
+
+def program(A: Matrix, gain: Vector, *, common: bool) -> Vector | None:
+    """The flat V, |V| ≤ 1, of least gain and largest common margin with A V ≥ that margin (0 unless `common`)."""
+    A = np.hstack([-A, np.full((len(A), 1), float(common))])
+    bounds = [(-1.0, 1.0)] * len(gain) + [(0.0, 1.0)]
+    out = linprog(np.append(gain, -float(common)), A_ub=A, b_ub=np.zeros(len(A)), bounds=bounds, method="highs")
+    if out.status != 0 or (common and -out.fun <= MARGIN):
+        return None
+    return np.asarray(out.x[:-1])
