@@ -15,14 +15,16 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import URL, Connection, Double, Engine, MetaData, create_engine, event, make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from service.adapters.watch import TELL, FileWatch, Listener, Watch
-from service.errors import NotReady, ServiceError, StorageFull
+from service.errors import Invalid, NotReady, ServiceError, StorageFull
 
 BUSY_MILLISECONDS = 10_000
+DISK_FULL = "53100"  # PostgreSQL's code
 PATIENCE = {
     "connect_timeout": 10, "keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
@@ -52,7 +54,8 @@ def _now_sqlite(element: Now, compiler: Any, **kw: Any) -> str:
 
 @compiles(Now, "postgresql")
 def _now_postgresql(element: Now, compiler: Any, **kw: Any) -> str:
-    return "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+    # Of the statement, not clock_timestamp(): that is volatile, so no index would ever be searched with it.
+    return "CAST(extract(epoch FROM statement_timestamp()) AS double precision)"
 
 
 class Database:
@@ -164,14 +167,18 @@ def _begin(connection: Connection) -> None:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Say "not ready" or "full" in the service's own words; a mistake in a statement stays what it is."""
+    """Say "not ready", "full" or "invalid" in the service's own words; a mistake in a statement stays what it is."""
     try:
         yield
     except (OperationalError, InterfaceError) as failed:
         raise _meaning(failed) from failed
+    except NoConnection as failed:
+        raise NotReady(f"every connection to the database is in use: {failed}") from failed
+    except DataError as failed:  # a value, which came from a caller: PostgreSQL has no NUL in texts
+        raise Invalid(f"the database cannot hold a value of the request: {failed.orig}") from failed
 
 
 def _meaning(failed: DBAPIError) -> ServiceError:
-    if "full" in str(failed.orig):
+    if getattr(failed.orig, "sqlstate", None) == DISK_FULL or "disk is full" in str(failed.orig):
         return StorageFull(f"the database cannot grow: {failed.orig}")
     return NotReady(f"the database cannot be used now: {failed.orig}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, tuple_
 
 from service.adapters.database import Database, Now
 from service.adapters.job_tables import jobs
@@ -44,14 +45,26 @@ class SqlFigures:
             if self._since is None:
                 self._since = now
                 return []
+        rows = list(self._after(self._since - LATE_SECONDS))
+        self._since = now
+        return [_ended(row) for row in rows if self._new(row["id"])]
+
+    def _after(self, since: float) -> Iterator[Json]:
+        """The jobs that ended after `since`, MOST at a time."""
+        at, last = since, ""
+        while True:
             query = (
                 select(jobs.c.id, jobs.c.kind, jobs.c.lane, jobs.c.state, jobs.c.error, jobs.c.submitted,
                        jobs.c.started, jobs.c.finished)
-                .where(jobs.c.finished > self._since - LATE_SECONDS).order_by(jobs.c.finished).limit(MOST)
+                .where(jobs.c.finished >= at, tuple_(jobs.c.finished, jobs.c.id) > tuple_(at, last))
+                .order_by(jobs.c.finished, jobs.c.id).limit(MOST)
             )  # fmt: skip
-            rows = [dict(row) for row in connection.execute(query).mappings()]
-        self._since = now if len(rows) < MOST else max(self._since, rows[-1]["finished"])
-        return [_ended(row) for row in rows if self._new(row["id"])]
+            with self.db.read() as connection:
+                rows = [dict(row) for row in connection.execute(query).mappings()]
+            yield from rows
+            if len(rows) < MOST:
+                return
+            at, last = rows[-1]["finished"], rows[-1]["id"]
 
     def _new(self, job_id: str) -> bool:
         if job_id in self._told:

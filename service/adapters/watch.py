@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from service.errors import NotReady
 
@@ -25,7 +25,7 @@ _BYTES = 65_536
 OPEN_SECONDS = 10.0
 PROOF_SECONDS = 1.0
 POLL_SECONDS = 1.0
-AGAIN_SECONDS = (0.1, 5.0)
+AGAIN_SECONDS = (0.1, 1.0)  # until then a database that came back is still "away"
 
 
 class Watch(Protocol):
@@ -154,7 +154,7 @@ class Listener:
             try:
                 with closing(_driver(self._engine)) as driver:
                     self._hear(driver)
-            except (self._engine.dialect.loaded_dbapi.Error, DBAPIError) as broken:
+            except (self._engine.dialect.loaded_dbapi.Error, SQLAlchemyError) as broken:
                 log.warning("the database cannot be watched: %s", broken)
                 self._change(str(broken))
             lasted = time.monotonic() - began > AGAIN_SECONDS[1]
