@@ -164,6 +164,7 @@ def test_deployments_take_their_commands_and_settings(deployment: dict[str, Any]
         assert spec["terminationGracePeriodSeconds"] > settings.grace_seconds + 5 or made["args"] == ["serve"]
         assert spec["terminationGracePeriodSeconds"] > drain_seconds(settings) + 5
     assert deployment["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
+    assert spec["enableServiceLinks"] is False, "the Service postfit would bring variables POSTFIT_SERVICE_…"
     assert spec["securityContext"]["runAsNonRoot"]
     assert str(spec["securityContext"]["runAsUser"]) in (ROOT / "Dockerfile").read_text()
     assert made["securityContext"]["readOnlyRootFilesystem"]
@@ -182,6 +183,11 @@ def test_selectors_and_ports_of_kubernetes_meet(services: Services) -> None:
         assert budget["spec"]["selector"]["matchLabels"]["app"] in deployments
     for scaled in manifests("ScaledObject"):
         assert scaled["spec"]["scaleTargetRef"]["name"] in deployments
+    guarded = {p["spec"]["podSelector"]["matchLabels"]["app"]: p["spec"]["ingress"] for p in manifests("NetworkPolicy")}
+    assert set(guarded) == {name for name in deployments if "dask" in name}, "whoever reaches them runs code there"
+    for rule in (r for ingress in guarded.values() for r in ingress):
+        (peer,) = rule["from"]
+        assert {v for e in peer["podSelector"]["matchExpressions"] for v in e["values"]} <= set(deployments)
     dask = f"tcp://{next(s for s in manifests('Service') if 'dask' in s['metadata']['name'])['metadata']['name']}:8786"
     assert manifests("ConfigMap")[0]["data"]["POSTFIT_DASK"] == dask
     api = container(deployments["postfit-api"])
