@@ -59,6 +59,7 @@ PROGRESS_SECONDS = 0.2
 CPU_SLACK_SECONDS = 60
 LONGEST_CPU_SECONDS = 2.0**31
 NICENESS = 10
+AT_WORK, IDLE = 900, 1000
 
 
 class Order(msgspec.Struct):
@@ -123,8 +124,10 @@ class _Life:
 
     def _attempt(self, order: Order) -> Json:
         began, before = time.monotonic(), _cpu_seconds()
+        _expendable(AT_WORK)
         _limit(order.job)
         answer = _answer(lambda report: self._ready().run(order.job, report), order, self._pipe)
+        _expendable(IDLE)
         now = _anonymous()
         again = (
             "result" in answer and self._jobs < MOST_JOBS and time.monotonic() - began < SHORT_SECONDS
@@ -145,8 +148,7 @@ def _settle_in(log: int, parent: int) -> None:
     die_with_parent(parent)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    with open("/proc/self/oom_score_adj", "w") as score:
-        score.write("900")
+    _expendable(IDLE)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.dup2(log, 1)
@@ -156,6 +158,11 @@ def _settle_in(log: int, parent: int) -> None:
     sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     faulthandler.enable()
+
+
+def _expendable(score: int) -> None:
+    """How soon the kernel may pick this process when memory runs out: an idle one first, any before the server."""
+    Path("/proc/self/oom_score_adj").write_text(str(score))
 
 
 def _limit(job: Job) -> None:

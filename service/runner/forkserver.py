@@ -24,11 +24,12 @@ from typing import Any
 
 import msgspec
 
-from service.runner.child import NICENESS, Work, live
+from service.runner.child import Work, live
 from service.runner.process import adopt_orphans, children, die_with_parent, kill_group, kill_tree
 from service.settings import Settings
 
 _BYTES = 65_536
+COMPILER_NICENESS = 15
 
 
 class Exit(msgspec.Struct):
@@ -151,7 +152,7 @@ class _Server:
             return
         self._leave_to_child()
         die_with_parent(server)
-        os.nice(NICENESS)
+        os.nice(COMPILER_NICENESS)
         code = 1
         try:
             warm()

@@ -87,7 +87,7 @@ class Served:
 
     def at_work(self) -> list[int]:
         """The processes that work on a job."""
-        return [p.pid for p in self.family() if p.is_running() and p.nice() == WORKING]
+        return [p.pid for p in self.family() if p.is_running() and p.nice() == WORKING and _expendable(p.pid) == "900"]
 
     def upload(self, text: str, name: str) -> str:
         """Store a table."""
@@ -151,3 +151,11 @@ def table(rows: int, columns: int = 6) -> str:
     head = ",".join(f"x{j}" for j in range(columns)) + ",y\n"
     lines = [",".join(map(repr, row)) + (",yes\n" if c else ",no\n") for row, c in zip(x.tolist(), y, strict=True)]
     return head + "".join(lines)
+
+
+def _expendable(pid: int) -> str:
+    """The process's oom_score_adj: 900 at work, 1000 when it waits for another job."""
+    try:
+        return Path(f"/proc/{pid}/oom_score_adj").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

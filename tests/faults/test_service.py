@@ -112,7 +112,7 @@ def test_events_tell_how_far_a_fit_is(shared: Served) -> None:
 
 
 def test_sigterm_ends_everything_and_hands_back_what_is_running(serve: Serve) -> None:
-    served = serve()
+    served = serve(POSTFIT_GRACE_SECONDS="1")
     dataset = served.upload(table(2000), "blobs")
     model = served.fit(FOREST, dataset, n_estimators=ENDLESS)
     served.under_way(model["job"])
