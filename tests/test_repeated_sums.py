@@ -453,8 +453,9 @@ def test_bits_of_logistic_regression_do_not_depend_on_who_computes(K, separated)
     assert (one.separation_ != "none") == separated
 
 
-def test_bits_of_a_large_chunk_do_not_depend_on_threads():
-    X, y = labelled(30_000, 40)
+def test_bits_of_a_large_chunk_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr("ml_core.solvers.linear_objective.CHUNK_CELLS", 100)
+    X, y = labelled(2000)
     found = []
     for n in (1, 3):
         with use_threads(n):
