@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from service.api.drain import Drain
+from service.api.problems import kind_of
 from service.container import Services
 from service.errors import Conflict, Invalid, Issue, NotReady, Stale
 from service.ids import new_id
@@ -88,8 +89,9 @@ async def once(
         return json_response(kept["body"], kept["status"], kept["headers"] | {"Idempotency-Replayed": "true"})
     try:
         response = await make(resource)
-    except Exception:
-        await run_in_threadpool(use.idempotency.release, scoped)
+    except Exception as e:  # a refusal frees the key; what broke off may have been queued and is taken up under its id
+        freed = kind_of(e)[1].status < 500
+        await run_in_threadpool(use.idempotency.release if freed else use.idempotency.leave, scoped)
         raise
     headers = {k: v for k, v in response.headers.items() if k in ("location", "etag", "preference-applied")}
     answer: Json = {"status": response.status_code, "headers": headers, "body": msgspec.json.decode(response.body)}

@@ -12,6 +12,7 @@ from service.adapters import access
 from service.adapters.artifacts import AllowList
 from service.api.accept import choose
 from service.api.bodies import strict_json
+from service.api.routes import models
 from service.errors import ArtifactRejected, Malformed, NotAcceptable, NotReady
 from tests.api.test_conventions import FIT, PROBLEM, check_problem
 from tests.conftest import serving
@@ -152,6 +153,22 @@ def test_a_creation_whose_answer_was_lost_is_completed_under_its_id(client, serv
     one, two = (client.post("/v1/datasets", content=b"a,b\n1,2\n3,4\n", headers=headers) for _ in range(2))
     assert (one.status_code, two.status_code) == (201, 201)
     assert one.json()["id"] == two.json()["id"]
+
+
+def test_a_creation_that_broke_off_after_it_was_queued_is_not_done_twice(client, penguins, monkeypatch):
+    whole = models.settle
+
+    async def broken(*given: object) -> object:
+        raise NotReady("the database went away while the fit was waited for")
+
+    body = {"estimator": {"algorithm": "standard_scaler", "params": {}}, "dataset": penguins,
+            "features": ["year"]}  # fmt: skip
+    headers = {"Idempotency-Key": "broken", "Prefer": "wait=60"}
+    monkeypatch.setattr(models, "settle", broken)
+    check_problem(client.post("/v1/models", json=body, headers=headers), 503, "not-ready")
+    monkeypatch.setattr(models, "settle", whole)
+    assert client.post("/v1/models", json=body, headers=headers).status_code == 201
+    assert len(client.get("/v1/jobs", params={"kind": "fit"}).json()["items"]) == 1
 
 
 def test_a_form_larger_than_an_upload_is_cut_off(services, runner, settings, monkeypatch):
