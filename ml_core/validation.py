@@ -16,8 +16,8 @@ from ml_core.naming import name as column_name
 ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "real": (np.isfinite, "a finite number"),
     "binary": (lambda X: (X == 0) | (X == 1), "0 or 1"),
-    "count": (lambda X: (X >= 0) & (np.floor(X) == X), "a whole number of at least 0"),
-    "nonnegative": (lambda X: X >= 0, "a number of at least 0"),
+    "count": (lambda X: (X >= 0) & (np.floor(X) == X) & np.isfinite(X), "a whole number of at least 0"),
+    "nonnegative": (lambda X: (X >= 0) & np.isfinite(X), "a number of at least 0"),
 }
 MAX_ISSUES = 20
 SQUARABLE = 1e-150
@@ -97,9 +97,9 @@ def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
               for i, j in bad[:MAX_ISSUES]]  # fmt: skip
     i, j = bad[0]
     if np.isfinite(A).all():
-        raise InvalidData(
-            f"{owner or 'X'} accepts {want}; row {i}, column {column_name(j)} is {A[i, j]:g} ({len(bad)} such)", issues
-        )
+        negative = "Negative values in data: " if accepts in ("count", "nonnegative") and A[i, j] < 0 else ""
+        raise InvalidData(f"{negative}{owner or 'X'} accepts {want}; row {i}, column {column_name(j)} is {A[i, j]:g} "
+                          f"({len(bad)} such)", issues)  # fmt: skip
     raise InvalidData(f"Input X contains NaN or infinity: row {i}, column {column_name(j)} is {A[i, j]} "
                       f"({len(bad)} such)", issues)  # fmt: skip
 

@@ -90,6 +90,12 @@ def test_both_signs_of_the_largest_float_are_finite() -> None:
     assert check_matrix(np.full((2, 1), SQUARABLE), largest=SQUARES).shape == (2, 1)
 
 
+@pytest.mark.parametrize("accepts", ["real", "binary", "count", "nonnegative"])
+def test_infinity_is_in_no_domain(accepts: str) -> None:
+    with pytest.raises(InvalidData, match="row 1, column 0 is inf"):
+        check_matrix(np.array([[1.0], [np.inf]]), accepts=accepts)
+
+
 @pytest.mark.parametrize("solver", ["auto", "full", "covariance", "lanczos", "randomized"])
 @pytest.mark.parametrize("value", [0.0, 3.7])
 def test_rows_that_are_all_equal_have_no_variance(solver: Any, value: float) -> None:

@@ -1,6 +1,6 @@
 """Rows of the Bayesian counts and of naive Bayes."""
 
-from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 
 from tests.rows import Row, data
 
@@ -32,5 +32,18 @@ ROWS = [
         tol=1e-12,
         sklearn_params={"binarize": 0.0},
         chunk_digits=14,
+    ),
+    Row(
+        "multinomial_naive_bayes",
+        {"alpha": 0.5},
+        data.counts,
+        oracle=MultinomialNB(alpha=0.5),
+        same=("predict_proba", "predict_log_proba", "predict"),
+        tol=1e-12,
+        chunk_digits=14,
+        expected={
+            "check_classifiers_train": "blobs are no counts: a class is a direction in this model, not a place",
+            "check_decision_proba_consistency": "the check's rows are negative, whatever the tags say",
+        },
     ),
 ]

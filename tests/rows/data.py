@@ -43,3 +43,11 @@ def labelled_flips() -> tuple[np.ndarray, np.ndarray]:
     y = np.repeat(["a", "b", "c"], 30)
     chance = np.array([[0.2, 0.5, 0.9, 0.4], [0.6, 0.5, 0.3, 0.7], [0.8, 0.1, 0.6, 0.2]])
     return (r.random((90, 4)) < np.repeat(chance, 30, axis=0)).astype(float), y
+
+
+def counts() -> tuple[np.ndarray, np.ndarray]:
+    """90 × 4 counts, three classes with rates of their own."""
+    r = np.random.default_rng(7)
+    y = np.repeat(["a", "b", "c"], 30)
+    rates = np.array([[4.0, 1.0, 0.5, 3.0], [1.0, 3.0, 1.0, 3.0], [2.0, 2.0, 2.0, 0.3]])
+    return r.poisson(np.repeat(rates, 30, axis=0)).astype(float), y
