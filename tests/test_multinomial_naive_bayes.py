@@ -69,6 +69,9 @@ def test_long_rows_do_not_underflow_and_empty_rows_get_the_prior():
     np.testing.assert_array_equal(P[:4, 0], [1, 1, 1, 0])
     np.testing.assert_allclose(P[4], [0.75, 0.25])
     assert np.isfinite(m.class_log_densities(X * 1e6)).all()
+    np.testing.assert_array_equal(m.predict_proba(X * 8e307), P[:4])
+    excluded = MNB(alpha=0.0).fit(X, y).predict_proba([[0, 1e308, 0, 0, 1e308, 0], [1e308, 0, 0, 0, 1e308, 0]])
+    np.testing.assert_allclose(excluded, [[0.75, 0.25], [0, 1]])
 
 
 def test_rows_that_every_class_excludes_get_the_prior_and_are_told():

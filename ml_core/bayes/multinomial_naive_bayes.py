@@ -23,6 +23,9 @@ from ml_core.registry import algorithm
 from ml_core.statistics import SLACK, swept
 from ml_core.sums import Additive, Census, Passes
 
+HUGE = 1e290
+"""Counts from here on may overflow when multiplied by a log probability."""
+
 
 @portable
 @dataclass(frozen=True)
@@ -97,9 +100,8 @@ class MultinomialNaiveBayes(Additive, Weighted, Generative, Classifier):
         self.loss = loss
 
     def _sums(self, X: Matrix, y: Codes, s: Vector) -> Totals:
-        K = len(self.classes_)
-        counts = np.stack([s[y == c] @ X[y == c] for c in range(K)])
-        return Totals(np.array([float(s[y == c].sum()) for c in range(K)]), counts)
+        groups = [np.flatnonzero(y == c) for c in range(len(self.classes_))]
+        return Totals(np.array([float(s[g].sum()) for g in groups]), np.stack([s[g] @ X[g] for g in groups]))
 
     def _solve(self, sums: Totals) -> None:
         K, d = sums.counts.shape
@@ -120,6 +122,16 @@ class MultinomialNaiveBayes(Additive, Weighted, Generative, Classifier):
 
     def _class_log_densities(self, X: Matrix) -> Matrix:
         return summed_logs(X, self.log_probabilities_)
+
+    def _discriminants(self, X: Matrix) -> Matrix:
+        g = self._joint(X)
+        far = np.isneginf(g.max(axis=1)) & (X.max(axis=1) > HUGE)
+        if far.any():
+            t = summed_logs(X[far] / HUGE, self.log_probabilities_)
+            top = t.max(axis=1, keepdims=True)
+            with np.errstate(over="ignore", divide="ignore"):
+                g[far] = (t - np.where(np.isfinite(top), top, 0.0)) * HUGE + np.log(self.priors_)
+        return g
 
     def _audit(self, census: Census) -> Passes:
         t = yield Tallied(self)
