@@ -64,10 +64,13 @@ class SqlLedger(SqlLeases):
         )  # fmt: skip
 
     def _refuse_when_full(self, connection: Connection, new: NewJob) -> None:
-        """Count the queue, but not for each of many puts: a sixteenth of the room is taken without counting again."""
-        until, room = self._room.get(new.tenant, (0.0, 0))
-        if room > 0 and time.monotonic() < until:
-            self._room[new.tenant] = (until, room - 1)
+        """Count the queue, but not for each of many puts: a sixteenth of the room is taken without counting again.
+
+        The room of all (under "") and that of the key are both taken from, so that many keys do not add up.
+        """
+        rooms = {name: self._room.get(name, (0.0, 0)) for name in ("", new.tenant)}
+        if all(room > 0 and time.monotonic() < until for until, room in rooms.values()):
+            self._room |= {name: (until, room - 1) for name, (until, room) in rooms.items()}
             return
         counts = select(
             func.count().label("queued"), func.count(case((jobs.c.tenant == new.tenant, 1))).label("own")
@@ -76,10 +79,10 @@ class SqlLedger(SqlLeases):
         if why := rules.full(new, self._settings, queued=queue.queued, own=queue.own):
             lately = select(func.count()).where(jobs.c.finished > Now() - rules.THROUGHPUT_SECONDS)
             raise rules.refusal(why, connection.execute(lately).scalar_one())
-        left = self._settings.max_queued - queue.queued
+        until = time.monotonic() + COUNT_SECONDS
+        self._room[""] = (until, (self._settings.max_queued - queue.queued) // SHARERS)
         if new.tenant:
-            left = min(left, self._settings.max_queued_per_key - queue.own)
-        self._room[new.tenant] = (time.monotonic() + COUNT_SECONDS, left // SHARERS)
+            self._room[new.tenant] = (until, (self._settings.max_queued_per_key - queue.own) // SHARERS)
 
     def _maker(self, connection: Connection, resource: str) -> Job | None:
         """The newest job of the resource; who asks at the same time waits until this transaction ends."""

@@ -113,6 +113,16 @@ def test_one_key_cannot_fill_the_queue(make: Make) -> None:
     assert held.job.tenant == "key_1"
 
 
+def test_many_keys_do_not_pass_the_limit_of_all(make: Make) -> None:
+    ledger, refused = make(max_queued=64), 0
+    for n in range(200):
+        try:
+            ledger.put(replace(NEW, tenant=f"key_{n % 40}"))
+        except QueueFull:
+            refused += 1
+    assert refused == 200 - 64
+
+
 def test_jobs_without_a_key_know_only_the_limit_of_all(make: Make) -> None:
     ledger = make(max_queued=3, max_queued_per_key=1)
     for _ in range(3):
