@@ -1,4 +1,4 @@
-"""Commands: `python -m service serve | runner | quickstart | keys`."""
+"""Commands: `python -m service serve | runner | quickstart | keys | migrate | backup | restore | doctor`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from service.errors import WrongKey
+from service.errors import ServiceError
 from service.loopback import beyond_loopback
 from service.settings import Settings
 
@@ -32,20 +33,36 @@ def _parser() -> argparse.ArgumentParser:
     keys.add_parser("create").add_argument("name")
     keys.add_parser("list")
     keys.add_parser("revoke").add_argument("id")
+    _add_stores(commands)
     return parser
+
+
+def _add_stores(commands: Any) -> None:
+    commands.add_parser("migrate", help="bring the database to this version's schema (every start does so too)")
+    saved = commands.add_parser("backup", help="write database, tables and models to a new file; the service may run")
+    saved.add_argument("file", type=Path)
+    saved.add_argument("--with-secret", action="store_true", help="put the key that signs models into the file")
+    filled = commands.add_parser("restore", help="fill an empty data folder, database and store from a backup")
+    filled.add_argument("file", type=Path)
+    looks = commands.add_parser("doctor", help="look at every part the service needs, say what to do; 1 when one fails")
+    looks.add_argument("--json", action="store_true", help="for programs")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     given = _parser().parse_args(argv)
+    if given.command == "doctor":
+        return _doctor(given)
     settings = Settings.from_env(
         os.environ, data=given.data, host=getattr(given, "host", None), port=getattr(given, "port", None)
     )
+    run = {
+        "serve": _serve, "runner": _runner, "quickstart": _quickstart, "keys": _keys, "migrate": _migrate,
+        "backup": _backup, "restore": _restore,
+    }[given.command]  # fmt: skip
     try:
-        return {"serve": _serve, "runner": _runner, "quickstart": _quickstart, "keys": _keys}[given.command](
-            settings, given
-        )
-    except WrongKey as refused:
+        return run(settings, given)
+    except ServiceError as refused:
         print(refused, file=sys.stderr)
         return 2
 
@@ -96,6 +113,44 @@ def _keys(settings: Settings, given: argparse.Namespace) -> int:
         for row in keys.page():
             print(row["id"], row["name"])
     return 0
+
+
+def _migrate(settings: Settings, given: argparse.Namespace) -> int:
+    from service.adapters.database import connect  # noqa: PLC0415
+    from service.adapters.migrations import migrate  # noqa: PLC0415
+
+    db = connect(settings.database_url)
+    before, after = migrate(db)
+    db.close()
+    print(f"{before or 'an empty database'} → {after}")
+    return 0
+
+
+def _backup(settings: Settings, given: argparse.Namespace) -> int:
+    from service.commands.backup import backup  # noqa: PLC0415
+
+    done = backup(settings, given.file, with_secret=given.with_secret)
+    print(f"{given.file}: {done}")
+    if done.secret:
+        print("It holds the key that signs models: keep it as you keep a password.")
+    else:
+        print("The key that signs models is not in it: keep secret.key or POSTFIT_SECRET too, restoring needs it.")
+    return 0
+
+
+def _restore(settings: Settings, given: argparse.Namespace) -> int:
+    from service.commands.restore import restore  # noqa: PLC0415
+
+    print(f"restored {restore(settings, given.file)}")
+    return 0
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    from service.commands.doctor import as_json, as_table, examine, well  # noqa: PLC0415
+
+    findings = examine(os.environ, given.data)
+    print(as_json(findings) if given.json else as_table(findings))
+    return 0 if well(findings) else 1
 
 
 if __name__ == "__main__":

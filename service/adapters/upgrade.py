@@ -35,6 +35,12 @@ def upgrade(db: Database, known: Sequence[str]) -> tuple[str, str]:
     return before, known[-1]
 
 
+def begin_at(db: Database, revision: str) -> None:
+    """Make the tables of an earlier revision in an empty database, for rows of its time."""
+    with _alone(db) as connection:
+        _run(connection, revision)
+
+
 @contextmanager
 def _alone(db: Database) -> Iterator[Connection]:
     """A write transaction that no other upgrade shares, with references unchecked while tables are copied."""
@@ -67,9 +73,9 @@ def _before(connection: Connection) -> str:
     return "0001"
 
 
-def _run(connection: Connection) -> None:
+def _run(connection: Connection, to: str = "head") -> None:
     """From the recorded revision, or from none: 0001 makes the tables that are not there yet."""
     scripts = ScriptDirectory(SCRIPTS, version_locations=[str(SCRIPTS)])
-    with EnvironmentContext(Config(), scripts, fn=lambda at, _: scripts._upgrade_revs("head", at)) as steps:
+    with EnvironmentContext(Config(), scripts, fn=lambda at, _: scripts._upgrade_revs(to, at)) as steps:
         steps.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
         steps.run_migrations()
