@@ -119,10 +119,10 @@ def test_an_upload_larger_than_the_disk_is_refused_whole(served: Served, disk: P
 
 
 def test_a_model_that_does_not_fit_fails_its_job_with_the_cause(served: Served, disk: Path) -> None:
-    name = served.upload(wide(450, 400), "wide")
+    name = served.upload(wide(320, 300), "wide")
     before = objects(disk)
-    ballast = fill(disk, 3 * MEGABYTE // 2)
-    model = served.fit("linear_regression", name)  # of 2.6 MB
+    ballast = fill(disk, MEGABYTE)
+    model = served.fit("linear_regression", name)  # of 1.5 MB
     job = served.ended(model["job"])
     assert (job["state"], job["error"]["code"]) == ("failed", "engine_lost"), job
     assert "disk is full" in job["error"]["detail"]
