@@ -482,9 +482,26 @@ def test_separation_is_found_over_chunks(K, kind):
                 gap = U[:, a] - U[:, b]
                 assert gap[y == one].min() > gap[y == two].max()
     assert (np.abs(U).max() > 1e-6) == (kind != "none")
+    dropped = {"class_weight": {"cat": 0.0}} if K == 3 else {}
+    again = fit_chunks(LogisticRegression(**dropped), Cuts(X[np.argsort(y)], np.sort(y), None, (250,)))
+    assert again.separation_ == LogisticRegression(**dropped).fit(X, y).separation_
     found = diagnose_chunks(chunked, cut(X, y, seed=2))
     assert found.summary["log_likelihood"] == pytest.approx(memory.diagnostics(X, y).summary["log_likelihood"], abs=0.5)
     assert all(r[8] == (None if kind == "none" else "separable") for r in found.tables["coefficients"].rows)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_separation_in_too_many_columns_for_a_program_is_shown_or_suspected(K, monkeypatch):
+    monkeypatch.setattr("ml_core.solvers.separation_sums.MOST_UNKNOWNS", 2)
+    monkeypatch.setattr("ml_core.linear.logistic_regression.MOST_UNKNOWNS", 2)
+    X, y = labelled(300, 3, K, seed=3)
+    apart = np.column_stack([X, (y[:, None] == np.unique(y)) @ np.eye(K)[:, 1:] * 5 + X[:, :1]])
+    complete = fit_chunks(LogisticRegression(), cut(apart, y))
+    assert (complete.separation_, codes(complete)) == ("complete", ["separable"])
+    partly = np.column_stack([X, (y == "ape") * (np.arange(300) % 2)])
+    quasi = fit_chunks(LogisticRegression(max_iter=18), cut(partly, y))
+    assert (quasi.separation_, codes(quasi)) == ("none", ["not_converged", "separation_suspected"])
+    assert codes(fit_chunks(LogisticRegression(), cut(X, y))) == []
 
 
 @settings(max_examples=30, deadline=None)

@@ -29,14 +29,13 @@ from ml_core.solvers.lbfgs import lbfgs
 from ml_core.solvers.linear_objective import Columns, LinearObjective, unit_of
 from ml_core.solvers.linear_parts import Asked, ClassColumns, ClassColumnsPart, Frame, columns_of, weighed
 from ml_core.solvers.newton import coarse_start, inverse, newton
-from ml_core.solvers.separation import Separation, separation
+from ml_core.solvers.separation import MOST_UNKNOWNS, Separation, separation
 from ml_core.solvers.separation_sums import separation_by_sums
 from ml_core.sums import Census, Passes
 
 SOLVERS = Literal["newton", "irls", "gradient_descent", "sgd", "lbfgs"]
 BATCH = 16
 NEWTON_UNKNOWNS = 4000
-MOST_UNKNOWNS = 1000  # a linear program of more takes minutes
 REACH = 5.0
 
 
@@ -135,7 +134,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         asked, held = Asked(frame.in_units_of(unit)), self._nothing(problem)
 
         def apart(v: Vector, reach: float) -> Steps[Separation]:
-            if self._not_looked_for(problem) or asked.reach < reach:
+            if self.alpha > 0 or asked.reach < reach:
                 return self._nothing(problem)
             return (yield from separation_by_sums(frame, self._differences(problem, v)))
 
@@ -150,6 +149,10 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         if self.solution_.reason != "separable":
             held = yield from apart(self.solution_.w, self._least_reach())
         self._note_findings(problem, held)
+        suspected = self.alpha == 0 and not self.solution_.converged and asked.reach >= 3 * REACH
+        if suspected and held.kind == "none" and held.direction.size > MOST_UNKNOWNS:
+            self._note("separation_suspected", f"scores grew to {asked.reach:.3g} without converging, as they do "
+                       "where columns separate the classes", "set alpha > 0 (a penalty)")  # fmt: skip
 
     def _store(self, found: Solution, problem: LinearObjective, unit: float) -> None:
         self.solution_ = replace(found, trace=[unit * f for f in found.trace])
@@ -216,13 +219,11 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
 
     def _separation(self, problem: LinearObjective, v: Vector, reach: float) -> Separation:
         """Looked for only once some score exceeds `reach`, by programs of at most MOST_UNKNOWNS unknowns."""
-        if self._not_looked_for(problem) or np.abs(problem.predictor(v)).max() < reach:
-            return self._nothing(problem)
+        nothing = self._nothing(problem)
+        if self.alpha > 0 or nothing.direction.size > MOST_UNKNOWNS or np.abs(problem.predictor(v)).max() < reach:
+            return nothing
         codes, hint = problem.y.astype(np.int64), self._differences(problem, v)
         return separation(problem.standardised(), codes, len(self.classes_), hint)
-
-    def _not_looked_for(self, problem: LinearObjective) -> bool:
-        return self.alpha > 0 or problem.shape[0] * (len(self.classes_) - 1) > MOST_UNKNOWNS
 
     def _differences(self, problem: LinearObjective, v: Vector) -> Matrix:
         """(D, K-1) unknowns of classes 1 … K-1 less those of class 0."""

@@ -15,6 +15,7 @@ MARGIN = 1e-6
 SLACK = 1e-8
 BATCH = 1000
 ROUNDS = 60
+MOST_UNKNOWNS = 1000  # a linear program of more takes minutes
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Margins:
         sign = np.zeros((len(picked), self.K))
         sign[np.arange(len(picked)), self.codes[rows]] = 1.0
         sign[np.arange(len(picked)), k] -= 1.0
-        return (self.Z[rows][:, :, None] * sign[:, None, 1:]).reshape(len(picked), -1)
+        return (self.Z[rows][:, :, None] * sign[:, None, 1:]).reshape(len(picked), self.total.size)
 
     def solve(self, hint: Matrix, *, common: bool) -> Matrix | None:
         """The V of the program with no violated margin, or None when there is none."""

@@ -10,7 +10,17 @@ from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.solvers.base import Steps
 from ml_core.solvers.linear_parts import Frame
-from ml_core.solvers.separation import BATCH, MARGIN, ROUNDS, SLACK, Margins, Separation, gain_of, program
+from ml_core.solvers.separation import (
+    BATCH,
+    MARGIN,
+    MOST_UNKNOWNS,
+    ROUNDS,
+    SLACK,
+    Margins,
+    Separation,
+    gain_of,
+    program,
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,14 @@ class HardPart:
 
 
 def separation_by_sums(frame: Frame, hint: Matrix) -> Steps[Separation]:
-    """`separation`, from the hardest rows of every pass; a pass per round."""
+    """`separation`, from the hardest rows of every pass; a pass per round.
+
+    Of too many unknowns for a program only the hint is tried, in one pass: it separates if every margin is positive.
+    """
+    if hint.size > MOST_UNKNOWNS:
+        V = hint / max(float(np.abs(hint).max()), np.finfo(float).tiny)
+        tried: Hard = yield HardPart(frame, V, 0)
+        return Separation("complete", V) if tried.low > MARGIN else Separation("none", np.zeros(V.shape))
     first: Hard = yield HardPart(frame, hint)
     widest = yield from _search(frame, first, common=True)
     if widest is not None and widest[1].low > MARGIN:
