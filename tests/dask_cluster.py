@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from service.settings import Settings
 from tests.faults.bench import ROOT, eventually
 from tests.servers import free_ports
 
-START_SECONDS = 120.0  # kernels may have to be compiled first, on a busy machine
+START_SECONDS = 240.0  # kernels may have to be compiled first, on a busy machine
+WARM = "from ml_core.numerics.jit import warm_up; warm_up()"
 
 
 class Cluster:
@@ -40,7 +42,8 @@ class Cluster:
         return self._start("scheduler", "--host", "127.0.0.1", "--port", self.address.rpartition(":")[2])
 
     def start_workers(self) -> None:
-        """Start the workers; returns when all are ready."""
+        """Start the workers; returns when all are ready. Kernels are compiled before, once for all of them."""
+        subprocess.run([sys.executable, "-c", WARM], cwd=ROOT, check=True, timeout=START_SECONDS)
         self.crew = self._start(
             "worker", self.address, "--nthreads", "1", "--nworkers", str(self.workers), "--host", "127.0.0.1",
             "--death-timeout", "60", "--local-directory", str(self.folder / "scratch"), "--preload", self.preload,
@@ -51,6 +54,27 @@ class Cluster:
     def client(self) -> Client:
         """A client of its own."""
         return Client(self.address, timeout=START_SECONDS, set_as_default=False)
+
+    def freeze(self, *, frozen: bool) -> None:
+        """Stop the scheduler so that it keeps its connections and says nothing, or let it go on."""
+        self.scheduler.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def lose_scheduler(self) -> None:
+        """SIGKILL the scheduler; its workers end by themselves."""
+        self.scheduler.kill()
+        self.scheduler.wait()
+
+    def restart(self) -> None:
+        """Start a scheduler on the same port and the workers anew, as a supervisor would."""
+        if self.crew is not None:
+            self.crew.wait(START_SECONDS)
+        self.scheduler = self.start_scheduler()
+        self.start_workers()
+
+    def tasks(self) -> int:
+        """How many tasks the scheduler knows."""
+        with self.client() as client:
+            return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
 
     def kill_worker(self) -> None:
         """SIGKILL one worker process; its nanny starts another."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
+from asyncio import run_coroutine_threadsafe
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from socket import gethostname
+from threading import Thread
 from typing import Any
 
 from ml_core.certificates import Notice
@@ -64,14 +67,12 @@ class DaskSpread:
         try:
             yield Engine(DaskMapper(client, shelf, job, self._settings.engine_wait_seconds))
         finally:
-            client.close(timeout=CONNECT_SECONDS)
+            _close(client)
             with suppress(EngineLost):  # a store that is away now keeps them until the sweep of orphans
                 shelf.clear()
 
     def _connected(self, address: str, job: Job, report: Report) -> Any | None:
         """A client of a scheduler that has a worker, or None when there was none for the waiting time."""
-        from distributed import Client  # noqa: PLC0415 - an optional engine, loaded by the jobs that use it
-
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         if job.engine_losses + 1 >= self._settings.max_engine_losses:
             return None
@@ -80,9 +81,10 @@ class DaskSpread:
             report.progress({"fraction": 0.0, "message": f"waiting for the Dask cluster at {address}"})
             client = None
             try:
-                client = Client(address, timeout=min(CONNECT_SECONDS, left), set_as_default=False, name=job.id)
+                client = _client(address, job.id, min(CONNECT_SECONDS, left))
                 if client.nthreads(callback_timeout=ANSWER_SECONDS):
-                    compare(facts(), client.run_on_scheduler(facts), f"the scheduler at {address}")
+                    theirs = client.run_on_scheduler(facts, callback_timeout=ANSWER_SECONDS)
+                    compare(facts(), theirs, f"the scheduler at {address}")
                     return client
             except ImportError as absent:
                 _close(client)
@@ -97,9 +99,34 @@ class DaskSpread:
         return None
 
 
+def _client(address: str, name: str, seconds: float) -> Any:
+    """A connected client, made in a thread of its own: with a frozen scheduler distributed waits beyond its limit."""
+    from distributed import Client  # noqa: PLC0415 - an optional engine, loaded by the jobs that use it
+
+    made: Future[Any] = Future()
+
+    def connect() -> None:
+        try:
+            client = Client(address, timeout=seconds, set_as_default=False, name=name)
+        except Exception as error:
+            with suppress(InvalidStateError):  # nobody waits any more
+                made.set_exception(error)
+            return
+        try:
+            made.set_result(client)
+        except InvalidStateError:
+            _close(client)
+
+    Thread(target=connect, daemon=True).start()
+    if not wait([made], timeout=CONNECT_SECONDS + seconds).done and made.cancel():
+        raise TimeoutError(f"the Dask scheduler at {address} takes connections but says nothing")
+    return made.result()
+
+
 def _close(client: Any) -> None:
     if client is not None:
-        client.close(timeout=CONNECT_SECONDS)
+        with suppress(*BROKEN):  # a scheduler that is silent now drops the client when the connection ends
+            client.close(timeout=CONNECT_SECONDS)
 
 
 class DaskMapper:
@@ -173,12 +200,26 @@ class DaskMapper:
                 raise EngineLost(f"the connection to the Dask scheduler broke: the tasks are {future.status}")
             front.append(future)
         try:
-            return list(self._client.gather(front, errors="raise"))
+            return self._fetched(front)
+        except EngineLost:
+            raise
         except Exception as error:
             broken = [f for f in front if f.status == "error"]
             if broken:
                 raise _told(broken[0].exception()) from error
             raise EngineLost(f"the answers of the Dask workers could not be fetched: {error}") from error
+
+    def _fetched(self, front: list[Any]) -> list[Any]:
+        """The answers: they may take long to travel, as long as the scheduler speaks."""
+        coming = run_coroutine_threadsafe(
+            self._client.gather(front, errors="raise", asynchronous=True), self._client.loop.asyncio_loop
+        )
+        try:
+            while not wait([coming], timeout=LOOK_SECONDS).done:
+                self._look()
+            return list(coming.result())
+        finally:
+            coming.cancel()
 
     def _look(self) -> None:
         """Count the threads of the cluster now and then; EngineLost when nobody answers or nobody works."""
