@@ -145,8 +145,9 @@ class Runner:
             if outcome.state == "queued":  # its back-off began with this transaction
                 self._look.soon(backoff(outcome.claim.job.attempts) + DEAF_SECONDS)
         self._unwritten = []
-        for claim in taken:
-            self._pool.start(claim)
+        unfit = [claim for claim in taken if not self._pool.start(claim)]
+        if unfit:
+            self._ledger.release(unfit)
 
     def _through(self, child: Child, end: Exit | None) -> None:
         """A child answered or ended: note what to write, free the place."""

@@ -88,8 +88,9 @@ class Pool:
         """Places per lane: one is kept for instant jobs, which may also use the long ones that nobody wants."""
         long = sum(child.held.job.lane == "long" for child in self.busy)
         instant = len(self.busy) - long
-        places = self._settings.slots - long - max(0, instant - 1)
-        return {"instant": min(len(self.spares), int(instant == 0)), "long": min(len(self.spares), max(0, places))}
+        places, ready = self._settings.slots - long - max(0, instant - 1), len(self.spares) + len(self.used)
+        kept = min(ready, int(instant == 0))
+        return {"instant": kept, "long": min(ready - kept, max(0, places))}
 
     def wait(self, seconds: float) -> list[tuple[Child, Exit | None]]:
         """Pass time until something happens; returns the children that are through, with their exit where known."""
@@ -122,12 +123,20 @@ class Pool:
         elif server.warm and not was_warm:
             self._forget(cold=True)
 
-    def start(self, claim: Claim) -> None:
-        """Give the job to a child that worked for the same tenant, or to a fresh one."""
-        child = next((c for c in self.used if c.tenant == claim.job.tenant), None) or self.spares[0]
+    def start(self, claim: Claim) -> bool:
+        """Give the job to a child that worked for the same tenant, or to a fresh one; False when there is neither.
+
+        Then one that worked for another tenant is ended, so that a fresh one takes its place.
+        """
+        child = next((c for c in self.used if c.tenant == claim.job.tenant), None) or next(iter(self.spares), None)
+        if child is None:
+            if self.used:
+                self._close(self.used.pop(0))
+            return False
         (self.used if child in self.used else self.spares).remove(child)
         child.assign(claim)
         self.busy.append(child)
+        return True
 
     def keep(self, child: Child) -> None:
         """The attempt is over and its process may work on another job."""
