@@ -23,6 +23,7 @@ from service.adapters.migrations import current, migrate, revisions
 from service.adapters.signing import SigningKey
 from service.adapters.upgrade import begin_at
 from service.commands import archive
+from service.commands import restore as module
 from service.commands.archive import MANIFEST, reading
 from service.commands.backup import backup
 from service.commands.restore import restore
@@ -192,6 +193,25 @@ def test_the_backup_of_an_earlier_version_becomes_todays(source: Settings, saved
         assert after.ledger.of_resource("mdl_a") == before.ledger.of_resource("mdl_a")
         body = ROWS | {"level": 0.9}
         assert after.inference.posterior("mdl_a", body) == before.inference.posterior("mdl_a", body)
+
+
+def test_a_restore_that_was_cut_off_is_run_again(
+    source: Settings, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(db: object, folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    target = Settings(data=tmp_path / "new")
+    with monkeypatch.context() as broken:
+        broken.setattr(module, "_insert", cut)
+        with pytest.raises(KeyboardInterrupt):
+            restore(target, saved)
+    with opened(target) as half:
+        assert half.datasets.page().items == []
+        assert half.keys.page() == []
+    restore(target, saved)
+    with opened(source) as old, opened(target) as new:
+        assert told(new) == told(old)
 
 
 def test_a_newer_backup_is_refused(saved: Path, tmp_path: Path) -> None:
