@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sqlalchemy import Connection, Double, Select, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, Double, Select, String, bindparam, case, func, insert, select, update
 
 from service.adapters import rules
 from service.adapters.database import Database, Now
@@ -31,6 +31,10 @@ INSERT = (
     .returning(jobs.c.submitted)
 )  # fmt: skip
 INSERT_NEEDS = insert(job_needs)
+ONE = select_job().where(jobs.c.id == bindparam("wanted", type_=String()))
+NEWEST = (
+    select_job().where(jobs.c.resource == bindparam("wanted", type_=String())).order_by(jobs.c.id.desc()).limit(1)
+)
 SHARERS = 16  # so many processes may put at once before the limit is passed by more than a few
 
 
@@ -88,16 +92,16 @@ class SqlLedger(SqlLeases):
         """The newest job of the resource; who asks at the same time waits until this transaction ends."""
         if self.db.dialect == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(resource, 0))))
-        row = connection.execute(_newest(resource)).one_or_none()
+        row = connection.execute(NEWEST, {"wanted": resource}).one_or_none()
         return None if row is None else job_of(row)
 
     def get(self, job_id: str) -> Job:
         """The job with its queue position; NotFound."""
-        return self._one(select_job().where(jobs.c.id == job_id), f"there is no job {job_id}")
+        return self._one(ONE, {"wanted": job_id}, f"there is no job {job_id}")
 
     def of_resource(self, resource: str) -> Job:
         """The newest job that makes this resource; NotFound."""
-        return self._one(_newest(resource), f"no job makes {resource}")
+        return self._one(NEWEST, {"wanted": resource}, f"no job makes {resource}")
 
     def page(self, *, limit: int, cursor: str | None, state: str | None = None, kind: str | None = None) -> Page:
         """Jobs without spec, result and log, newest first; the cursor is the last id of the page before."""
@@ -147,16 +151,12 @@ class SqlLedger(SqlLeases):
         """A cheap number that changes whenever anything another connection wrote is visible here."""
         return self.db.version()
 
-    def _one(self, query: Any, missing: str) -> Job:
+    def _one(self, query: Select[Any], given: Json, missing: str) -> Job:
         with self.db.read() as connection:
-            row = connection.execute(query).one_or_none()
+            row = connection.execute(query, given).one_or_none()
         if row is None:
             raise NotFound(missing)
         return job_of(row)
-
-
-def _newest(resource: str) -> Select[Any]:
-    return select_job().where(jobs.c.resource == resource).order_by(jobs.c.id.desc()).limit(1)
 
 
 def _row(job_id: str, new: NewJob) -> dict[str, Any]:
