@@ -154,10 +154,7 @@ class Ledger(Leases, Protocol):
     """The only owner of jobs."""
 
     def put(self, new: NewJob, *, once: bool = False) -> Job:
-        """Queue a job; QueueFull when there are too many, in all or of one API key.
-
-        `once`: where a job makes the resource already, that one is returned instead.
-        """
+        """Queue a job, or with `once` return the one that makes its resource; QueueFull, in all or of one API key."""
 
     def get(self, job_id: str) -> Job:
         """The job with its queue position; NotFound."""
