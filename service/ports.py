@@ -8,14 +8,10 @@ what was asked joined with the job that fits it: its state is the job's state an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
-
-from ml_core.certificates import Notice
-from ml_core.parallel import Mapper
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 Lane = Literal["instant", "long"]
@@ -283,18 +279,3 @@ class Report:
     progress: Callable[[Json], None]
     cores: int
     attempt: int = 1
-
-
-@dataclass(frozen=True)
-class Engine:
-    """What a job works with: a mapper for `spread_map`, or none, and a notice where it asked for more than it got."""
-
-    mapper: Mapper | None = None
-    notice: Notice | None = None
-
-
-class Spread(Protocol):
-    """An engine of several machines for the inside of a job."""
-
-    def session(self, job: Job, report: Report) -> AbstractContextManager[Engine]:
-        """The engine for the block; EngineMismatch at once, EngineLost when it goes away within."""

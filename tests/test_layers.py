@@ -14,7 +14,8 @@ FILES = sorted([*(ROOT / "ml_core").rglob("*.py"), *(ROOT / "service").rglob("*.
 NUMERIC = {"numpy", "scipy", "numba", "pydantic"}
 FORBIDDEN = {
     "ml_core": {"service", "fastapi", "starlette", "httpx", "sqlalchemy", "pyarrow", "joblib", "sklearn"},
-    "service/ports.py": {"service.adapters", "service.api", "service.usecases", "service.runner", "fastapi"},
+    "service/ports.py": {"service.adapters", "service.api", "service.usecases", "service.runner", "fastapi", "ml_core"},
+    "service/spread_port.py": {"service.adapters", "service.api", "service.usecases", "service.runner", "fastapi"},
     "service/usecases": {"service.api", "service.adapters", "service.container", "service.runner", "fastapi",
                          "starlette", "sqlalchemy"},
     "service/adapters": {"service.api", "service.usecases", "service.container", "fastapi", "starlette"},

@@ -22,8 +22,9 @@ from typing import Any
 from ml_core.certificates import Notice
 from service.adapters.spread_payload import Shelf, compare, facts, work
 from service.errors import EngineLost, EngineMismatch
-from service.ports import Engine, Job, Objects, Report
+from service.ports import Job, Objects, Report
 from service.settings import Settings
+from service.spread_port import Engine
 
 TASK_SECONDS = 0.4
 IN_FLIGHT = 2

@@ -19,8 +19,9 @@ from ml_core.preprocessing.table import TableEncoder, TabularModel
 from ml_core.registry import spec_of
 from ml_core.sums import fit_chunks
 from service.errors import Invalid, Issue
-from service.ports import Job, Json, Ledger, Limits, NewJob, Report, Spread
+from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.settings import Settings
+from service.spread_port import Spread
 from service.usecases import tabular
 from service.usecases.chunked import open_chunks
 from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
