@@ -64,7 +64,9 @@ def wait(url: str) -> None:
 
 
 async def own_load(port: int, path: str, body: bytes, seconds: float) -> int:
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    lines = (f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json",
+             f"Content-Length: {len(body)}")  # fmt: skip
+    head = "\r\n".join(lines) + "\r\n\r\n"
     message, end, done = head.encode() + body, time.perf_counter() + seconds, [0]
 
     async def one() -> None:

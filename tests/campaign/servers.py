@@ -207,7 +207,8 @@ def dask(folder: Path, workers: int, env: Mapping[str, str]) -> tuple[Server, li
     tool = [sys.executable, "-m", "distributed.cli.dask_worker"]
     made = [
         Server(f"dask-worker-{i}", [*tool, address, "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1",
-               "--death-timeout", "60", "--preload", "service.dask_worker", "--local-directory", str(folder / f"dask-{i}")],
+               "--death-timeout", "60", "--preload", "service.dask_worker",
+               "--local-directory", str(folder / f"dask-{i}")],
                folder / f"dask-{i}.log", env)
         for i in range(workers)
     ]  # fmt: skip
