@@ -23,6 +23,7 @@ from tests.campaign.verdict import judge, leftovers, settled
 from tests.campaign.work import Clients
 
 LEASE_SECONDS = 4.0
+THREADS = 4
 
 
 def settings(folder: Path, name: str, **more: str) -> dict[str, str]:
@@ -91,19 +92,20 @@ class World:
         return codes
 
 
-def run(folder: Path, store: str, jobs: int, seconds: float, seed: int, threads: int = 4) -> dict[str, Any]:
-    """One campaign; the report, whose `wrong` should be empty."""
+def run(
+    folder: Path, store: str, jobs: int, seconds: float, seed: int, pause: tuple[float, float] = (0.3, 1.5)
+) -> dict[str, Any]:
+    """One campaign with so many seconds of faults; the report, whose `wrong` should be empty."""
     world, began = World(folder, store), time.monotonic()
     try:
         world.start()
         clients = Clients(world.urls, seed)
         tables = clients.tables()
-        chaos = Chaos(world.runners, world.apis, world.stores, world.engines, seed)
+        chaos = Chaos(world.runners, world.apis, world.stores, world.engines, seed, seconds, pause)
         chaos.start()
         try:
-            clients.submit(jobs, threads, tables, spread=bool(world.engines))
-            while time.monotonic() - began < seconds:
-                time.sleep(0.2)
+            clients.submit(jobs, THREADS, tables, spread=bool(world.engines))
+            chaos.wait()
         finally:
             chaos.stop()
         world.revive()

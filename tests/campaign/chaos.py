@@ -18,13 +18,14 @@ WORKING = 10  # the niceness of a process at work on a job
 
 @dataclass
 class Chaos:
-    """A thread that breaks one thing after the other; what it broke is counted."""
+    """A thread that breaks one thing after the other for some seconds; what it broke is counted."""
 
     runners: list[Server]
     apis: list[Server]
     stores: list[Server]
     engines: list[Server]
     seed: int
+    seconds: float
     pause: tuple[float, float] = (0.3, 1.5)
     longest_freeze: float = 6.0
     done: Counter[str] = field(default_factory=Counter)
@@ -37,6 +38,11 @@ class Chaos:
         """Begin."""
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
+
+    def wait(self) -> None:
+        """Until its seconds are over."""
+        if self._thread is not None:
+            self._thread.join()
 
     def stop(self) -> None:
         """End, and put everything back to work."""
@@ -51,17 +57,18 @@ class Chaos:
             raise self.fault
 
     def _run(self) -> None:
-        rng = random.Random(self.seed)
+        rng, end = random.Random(self.seed), time.monotonic() + self.seconds
         try:
-            while not self._over.wait(rng.uniform(*self.pause)):
+            while not self._over.wait(rng.uniform(*self.pause)) and time.monotonic() < end:
                 self._thaw()
                 self._break(rng)
+            self._thaw(everything=True)
         except BaseException as fault:
             self.fault = fault
 
-    def _thaw(self) -> None:
+    def _thaw(self, everything: bool = False) -> None:
         now = time.monotonic()
-        for due, server in [entry for entry in self._later if entry[0] <= now]:
+        for due, server in [entry for entry in self._later if everything or entry[0] <= now]:
             server.signal(signal.SIGCONT)
             self._later.remove((due, server))
 
