@@ -46,7 +46,7 @@ class Pool:
         self.busy: list[Any] = []
         self.through: list[tuple[Any, Any]] = []
         self.spares = [object(), object()]
-        self.refreshed, self.stirred = True, False
+        self.refreshed, self.stirred, self.full = True, False, False
 
     def wait(self, seconds: float) -> list[tuple[Any, Any]]:
         ended, self.through = self.through, []
@@ -58,8 +58,11 @@ class Pool:
     def free(self) -> dict[str, int]:
         return {"instant": 0, "long": 1 - len(self.busy)}
 
-    def start(self, claim: Claim) -> None:
+    def start(self, claim: Claim) -> bool:
+        if self.full:
+            return False
         self.busy.append(Told(claim))
+        return True
 
     def drop(self, child: Any) -> None:
         self.busy.remove(child)
@@ -103,6 +106,16 @@ def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def step(world: SimpleNamespace, seconds: float = 0.0) -> None:
     world.clock.now += seconds
     world.runner.step(claiming=True)
+
+
+def test_a_claim_that_no_child_may_take_is_handed_back_uncounted(world: SimpleNamespace) -> None:
+    world.pool.full = True
+    step(world)
+    job = world.ledger.get(world.job)
+    assert (job.state, job.attempts, job.worker) == ("queued", 0, None)
+    world.pool.full = False
+    step(world, 1.0)
+    assert world.ledger.get(world.job).attempts == 1
 
 
 def test_an_answer_waits_for_a_ledger_that_is_away(world: SimpleNamespace) -> None:
