@@ -6,9 +6,11 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
+from distributed import LocalCluster
 from sqlalchemy import update
 
 import ml_core
@@ -193,6 +195,28 @@ def test_a_dask_scheduler_that_is_away(services: Services) -> None:
     dask = bad(services, POSTFIT_DASK=f"tcp://127.0.0.1:{port}")["dask"]
     assert dask.status == "FAIL"
     assert str(port) in dask.found
+
+
+NTH = count()
+
+
+def never_the_same() -> dict[str, str]:
+    """Versions that differ between any two who are asked."""
+    return {"code": str(next(NTH))}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_dask_cluster(services: Services, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """In this process, so that its members surely run this version."""
+    with LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
+    ) as cluster:
+        address = cluster.scheduler_address
+        dask = found(services.settings.data, POSTFIT_DASK=address)["dask"]
+        assert (dask.status, dask.found[:9]) == (("ok", "2 workers") if workers else ("warn", "the sched"))
+        monkeypatch.setattr(checks, "facts", never_the_same)
+        apart = bad(services, POSTFIT_DASK=address)["dask"]
+    assert (apart.status, apart.do) == ("FAIL", "install the same version everywhere")
 
 
 def test_the_command(
