@@ -74,6 +74,7 @@ class SigningKey:
         part = self.file.with_name(f"{self.file.name}.{secrets.token_hex(8)}")
         try:
             with full_disk():
+                part.parent.mkdir(parents=True, exist_ok=True)  # a runner may be the first in its data folder
                 with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:
                     sink.write(secrets.token_bytes(KEY_BYTES))
                 install_once(part, self.file)

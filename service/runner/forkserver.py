@@ -177,7 +177,10 @@ class _Server:
             os.close(inherited)
 
     def _serve(self) -> bool:
-        message, descriptors, _, _ = socket.recv_fds(self._control, 16, 2, socket.MSG_CMSG_CLOEXEC)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self._control, 16, 2, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:  # the runner died with words of ours unread
+            message, descriptors = b"", []
         if not message:
             for pid in self._children:
                 kill_tree(pid)

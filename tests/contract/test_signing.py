@@ -32,6 +32,12 @@ def test_the_fingerprint_is_the_start_of_the_keys_digest(tmp_path: Path) -> None
     assert not (tmp_path / "key").exists()
 
 
+def test_a_key_is_made_in_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    key = SigningKey(tmp_path / "new" / "data" / "secret.key")
+    assert len(key.fingerprint()) == 16
+    assert key.exists()
+
+
 def test_of_many_makers_of_a_file_one_key_is_everybodys(tmp_path: Path) -> None:
     makers = [SigningKey(tmp_path / "secret.key") for _ in range(16)]
     with ThreadPoolExecutor(16) as pool:

@@ -28,8 +28,9 @@ class Bench:
     """A data folder, its ledger, and the runners started on it."""
 
     def __init__(self, folder: Path, **values: object) -> None:
-        given = {"data": folder, "slots": 1, "cores": 2, "lease_seconds": 3.0, "grace_seconds": 0.5, **values}
-        self.settings = Settings(**given)  # type: ignore[arg-type]
+        secret = "ab" * 32  # runners with folders of their own sign with one key
+        given = {"secret": secret, "data": folder, "slots": 1, "cores": 2, "lease_seconds": 3.0, "grace_seconds": 0.5}
+        self.settings = Settings(**{**given, **values})  # type: ignore[arg-type]
         self.db: Database = connect(self.settings.database_url)
         migrate(self.db)
         self.ledger = SqlLedger(self.db, self.settings)
