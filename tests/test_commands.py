@@ -218,21 +218,21 @@ def test_a_newer_backup_is_refused(saved: Path, tmp_path: Path) -> None:
     def newer(manifest: dict[str, Any]) -> None:
         manifest["revision"] = "9999"
 
-    refused(NotReady, "revision 9999", altered(saved, tmp_path, manifest=newer), tmp_path)
+    check_refused(NotReady, "revision 9999", altered(saved, tmp_path, manifest=newer), tmp_path)
 
 
 def test_the_key_must_be_the_services(source: Settings, saved: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.tar"
     backup(source, bare)
-    refused(WrongKey, "there is none here", bare, tmp_path)
-    refused(WrongKey, "this service has key", bare, tmp_path, secret=SECRET)
-    refused(WrongKey, "this service has key", saved, tmp_path, secret=SECRET)
+    check_refused(WrongKey, "there is none here", bare, tmp_path)
+    check_refused(WrongKey, "this service has key", bare, tmp_path, secret=SECRET)
+    check_refused(WrongKey, "this service has key", saved, tmp_path, secret=SECRET)
     with pytest.raises(WrongKey):
         backup(source.model_copy(update={"secret": SECRET}), tmp_path / "never.tar")
     assert not list(tmp_path.glob("*never*"))
 
 
-def refused(kind: type[Exception], why: str, archive: Path, folder: Path, **settings: Any) -> None:
+def check_refused(kind: type[Exception], why: str, archive: Path, folder: Path, **settings: Any) -> None:
     """Nothing is written, not even a folder."""
     target = folder / "target"
     with pytest.raises(kind, match=why):
@@ -278,13 +278,13 @@ def flipped(header: tarfile.TarInfo, content: bytes) -> tuple[tarfile.TarInfo, b
 @pytest.mark.parametrize("honest", [False, True])
 def test_a_changed_member_is_refused(saved: Path, tmp_path: Path, honest: bool) -> None:
     why = "was changed after it was written" if honest else "damaged or changed"
-    refused(Malformed, why, altered(saved, tmp_path, member=flipped, honest=honest), tmp_path)
+    check_refused(Malformed, why, altered(saved, tmp_path, member=flipped, honest=honest), tmp_path)
 
 
 @pytest.mark.parametrize("name", ["rows/jobs.jsonl", "objects/", "manifest.sig", "secret.key"])
 def test_a_missing_member_is_refused(saved: Path, tmp_path: Path, name: str) -> None:
     lost = altered(saved, tmp_path, member=lambda h, c: None if h.name.startswith(name) else (h, c))
-    refused(Malformed, "backup", lost, tmp_path)
+    check_refused(Malformed, "backup", lost, tmp_path)
 
 
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.3, 0.6, 0.9, 0.999])
@@ -292,7 +292,7 @@ def test_a_truncated_file_is_refused(saved: Path, tmp_path: Path, part: float) -
     content = saved.read_bytes().rstrip(b"\0")
     cut = tmp_path / "cut.tar"
     cut.write_bytes(content[: int(part * len(content))])
-    refused(Malformed, "no manifest|cannot be read|damaged", cut, tmp_path)
+    check_refused(Malformed, "no manifest|cannot be read|damaged", cut, tmp_path)
 
 
 def hostile() -> Iterator[tuple[str, tarfile.TarInfo]]:
@@ -313,7 +313,7 @@ def test_a_hostile_member_is_refused(saved: Path, tmp_path: Path, header: tarfil
     content = b"" if header.type != tarfile.REGTYPE else b"x"
     header.size = len(content)
     evil = altered(saved, tmp_path, extra=(header, content), honest=True)
-    refused(Malformed, "a link, a device|no name of a member", evil, tmp_path)
+    check_refused(Malformed, "a link, a device|no name of a member", evil, tmp_path)
     assert not list(tmp_path.rglob("evil"))
 
 
@@ -334,16 +334,16 @@ def test_rows_that_fit_no_table_are_refused(saved: Path, tmp_path: Path, line: b
                 new.add(name, io.BytesIO(content))  # type: ignore[arg-type]
         manifest = json.dumps(old.manifest | {"members": new.members}).encode()
         new.end(manifest, SigningKey(tmp_path / "none", key).sign(archive.to_sign(manifest)))
-    refused(Malformed, "no row of that table|do not fit", tmp_path / "bad.tar", tmp_path)
+    check_refused(Malformed, "no row of that table|do not fit", tmp_path / "bad.tar", tmp_path)
 
 
 def test_not_a_backup(tmp_path: Path) -> None:
-    refused(Malformed, "no file", tmp_path / "absent.tar", tmp_path)
+    check_refused(Malformed, "no file", tmp_path / "absent.tar", tmp_path)
     (tmp_path / "text.tar").write_text("hello")
-    refused(Malformed, "cannot be read", tmp_path / "text.tar", tmp_path)
+    check_refused(Malformed, "cannot be read", tmp_path / "text.tar", tmp_path)
     with tarfile.open(tmp_path / "empty.tar", "w"):
         pass
-    refused(Malformed, "no manifest", tmp_path / "empty.tar", tmp_path)
+    check_refused(Malformed, "no manifest", tmp_path / "empty.tar", tmp_path)
 
 
 def test_a_file_that_exists_is_not_overwritten(source: Settings, tmp_path: Path) -> None:

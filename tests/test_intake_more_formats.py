@@ -20,6 +20,8 @@ SHARED = Path(__file__).parent / "data"
 CAP = 1 << 24
 NAMESPACE = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+BOOK, SHEETS = "workbook", "worksheets"
+KIND = LINKS + "/" + SHEETS.removesuffix("s")
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 
 
@@ -48,17 +50,17 @@ def workbook(rows: str, *, extra: str = "", prolog: str = "") -> bytes:
         'ContentType="application/xml"/><Default Extension="rels" ContentType='
         '"application/vnd.openxmlformats-package.relationships+xml"/></Types>',
         "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
-        f'Type="{LINKS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'{prolog}<workbook {NAMESPACE} xmlns:r="{LINKS}"><sheets><sheet name="first &amp; best" '
+        f'Type="{LINKS}/officeDocument" Target="xl/{BOOK}.xml"/></Relationships>',
+        f"xl/{BOOK}.xml": f'{prolog}<workbook {NAMESPACE} xmlns:r="{LINKS}"><sheets><sheet name="first &amp; best" '
         'sheetId="1" r:id="a"/><sheet name="7" sheetId="2" r:id="b"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
-        f'<Relationship Id="a" Type="{LINKS}/worksheet" Target="worksheets/one.xml"/>'
-        f'<Relationship Id="b" Type="{LINKS}/worksheet" Target="/xl/worksheets/two.xml"/>'
+        f"xl/_rels/{BOOK}.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
+        f'<Relationship Id="a" Type="{KIND}" Target="{SHEETS}/one.xml"/>'
+        f'<Relationship Id="b" Type="{KIND}" Target="/xl/{SHEETS}/two.xml"/>'
         f'<Relationship Id="s" Type="{LINKS}/styles" Target="styles.xml"/></Relationships>',
         "xl/styles.xml": f'<styleSheet {NAMESPACE}><cellXfs count="3"><xf numFmtId="0"/><xf numFmtId="14"/>'
         '<xf numFmtId="22"/></cellXfs></styleSheet>',
-        "xl/worksheets/one.xml": f"<worksheet {NAMESPACE}><sheetData>{rows}</sheetData>{extra}</worksheet>",
-        "xl/worksheets/two.xml": f"<worksheet {NAMESPACE}><sheetData>{line(1, 'z')}</sheetData></worksheet>",
+        f"xl/{SHEETS}/one.xml": f"<worksheet {NAMESPACE}><sheetData>{rows}</sheetData>{extra}</worksheet>",
+        f"xl/{SHEETS}/two.xml": f"<worksheet {NAMESPACE}><sheetData>{line(1, 'z')}</sheetData></worksheet>",
     }
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in parts.items():

@@ -62,7 +62,7 @@ def state(model):
     return {k: v for k, v in vars(model).items() if k.endswith("_")}
 
 
-def same_state(a, b):
+def check_same_state(a, b):
     one, two = state(a), state(b)
     assert one.keys() == two.keys()
     for name, value in one.items():
@@ -172,7 +172,7 @@ def test_k_means_bits_do_not_depend_on_who_computes():
         one = fit_chunks(pickle.loads(pickle.dumps(model)), cut(X))
     with use_mapper(elsewhere):
         two = fit_chunks(pickle.loads(pickle.dumps(model)), cut(X))
-    same_state(one, two)
+    check_same_state(one, two)
 
 
 def test_k_means_fills_empty_clusters():
@@ -333,7 +333,7 @@ def test_bits_of_mixtures_do_not_depend_on_who_computes(kind, sample, monkeypatc
         one = fit_chunks(clone(model), cut(X))
     with use_mapper(elsewhere):
         two = fit_chunks(clone(model), cut(X))
-    same_state(one, two)
+    check_same_state(one, two)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -449,7 +449,7 @@ def test_bits_of_logistic_regression_do_not_depend_on_who_computes(K, separated)
         one = fit_chunks(LogisticRegression(), cut(X, y))
     with use_mapper(elsewhere):
         two = fit_chunks(LogisticRegression(), cut(X, y))
-    same_state(one, two)
+    check_same_state(one, two)
     assert (one.separation_ != "none") == separated
 
 
@@ -460,7 +460,7 @@ def test_bits_of_a_large_chunk_do_not_depend_on_threads(monkeypatch):
     for n in (1, 3):
         with use_threads(n):
             found.append(fit_chunks(LogisticRegression(alpha=1.0), cut(X, y, pieces=2)))
-    same_state(*found)
+    check_same_state(*found)
     assert_same_regression(found[0], LogisticRegression(alpha=1.0).fit(X, y), X)
 
 

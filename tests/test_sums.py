@@ -69,7 +69,7 @@ def whole(row: Row) -> Any:
     return fresh(row).fit(X, y, **weigh(s))
 
 
-def agree(row: Row, one: Any, two: Any, X: np.ndarray, digits: float | None = None) -> None:
+def check_agreement(row: Row, one: Any, two: Any, X: np.ndarray, digits: float | None = None) -> None:
     a, b = answers(one, X), answers(two, X)
     assert a.keys() == b.keys()
     for name, value in a.items():
@@ -90,7 +90,7 @@ def test_every_sum_states_its_digits():
 def test_chunks_give_the_fit(row, places):
     pieces = cut(row, *places)
     model = fit_chunks(fresh(row), pieces)
-    agree(row, whole(row), model, pieces.X)
+    check_agreement(row, whole(row), model, pieces.X)
     assert model.n_features_in_ == pieces.X.shape[1]
     report = diagnose_chunks(model, pieces).to_json()
     assert report["certificates"]
@@ -101,7 +101,7 @@ def test_chunks_give_the_fit(row, places):
 def test_the_order_of_chunks_does_not_matter(row):
     pieces = cut(row, 5, 11, 40)
     turned = Cut(pieces.X, pieces.y, pieces.s, pieces.pieces[::-1])
-    agree(row, fit_chunks(fresh(row), pieces), fit_chunks(fresh(row), turned), pieces.X)
+    check_agreement(row, fit_chunks(fresh(row), pieces), fit_chunks(fresh(row), turned), pieces.X)
 
 
 @pytest.mark.parametrize("row", ROWS, **named)
@@ -112,7 +112,7 @@ def test_chunks_without_weight_do_not_count(row):
     s = pieces.s.copy()
     s[20:30] = 0.0
     model = fit_chunks(fresh(row), Cut(pieces.X, pieces.y, s, pieces.pieces))
-    agree(row, fresh(row).fit(pieces.X, pieces.y, sample_weight=s), model, pieces.X)
+    check_agreement(row, fresh(row).fit(pieces.X, pieces.y, sample_weight=s), model, pieces.X)
 
 
 @pytest.mark.parametrize("row", ADDITIVE, **named)
@@ -125,9 +125,9 @@ def test_update_is_the_fit_to_all_rows_and_forget_undoes_it(row):
 
     first = fresh(row).fit(*part(A))
     after = pickle.loads(pickle.dumps(first)).update(*part(B))
-    agree(row, whole(row), after, X, row.chunk_digits - 1)
-    agree(row, first, after.forget(*part(B)), X, row.chunk_digits - 2)
-    agree(row, first, whole(row).forget(*part(B)), X, row.chunk_digits - 2)
+    check_agreement(row, whole(row), after, X, row.chunk_digits - 1)
+    check_agreement(row, first, after.forget(*part(B)), X, row.chunk_digits - 2)
+    check_agreement(row, first, whole(row).forget(*part(B)), X, row.chunk_digits - 2)
     assert first.diagnostics(*part(A)).summary
 
 
@@ -191,7 +191,7 @@ def test_offsets_and_units_cost_no_digits(row):
     pieces = cut(row, 1, 2, 20, 41)
     X = pieces.X * [1.0, 1e6, 1e-6, 1.0] + [1e8, 0.0, 0.0, -1e8]
     model = fit_chunks(fresh(row), Cut(X, pieces.y, pieces.s, pieces.pieces))
-    agree(row, fresh(row).fit(X, pieces.y, **weigh(pieces.s)), model, X, 12)
+    check_agreement(row, fresh(row).fit(X, pieces.y, **weigh(pieces.s)), model, X, 12)
 
 
 @settings(max_examples=30, deadline=None)

@@ -74,12 +74,12 @@ class Requests:
 
 def exposition(*sources: Callable[[], Iterator[Metric]]) -> bytes:
     """The text of all sources and of the process itself."""
-    registry = CollectorRegistry(auto_describe=False)
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
+    collectors = CollectorRegistry(auto_describe=False)
+    ProcessCollector("", lambda: "self", "/proc", collectors)
+    PlatformCollector(collectors)
     for source in sources:
-        registry.register(_Source(source))
-    return generate_latest(registry)
+        collectors.register(_Source(source))
+    return generate_latest(collectors)
 
 
 class _Source:
