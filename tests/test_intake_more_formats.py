@@ -52,15 +52,15 @@ def workbook(rows: str, *, extra: str = "", prolog: str = "") -> bytes:
         "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
         f'Type="{LINKS}/officeDocument" Target="xl/{BOOK}.xml"/></Relationships>',
         f"xl/{BOOK}.xml": f'{prolog}<workbook {NAMESPACE} xmlns:r="{LINKS}"><sheets><sheet name="first &amp; best" '
-        'sheetId="1" r:id="a"/><sheet name="7" sheetId="2" r:id="b"/></sheets></workbook>',
+        f'sheetId="1" r:id="a"/><sheet name="7" sheetId="2" r:id="b"/></sheets></{BOOK}>',
         f"xl/_rels/{BOOK}.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
         f'<Relationship Id="a" Type="{KIND}" Target="{SHEETS}/one.xml"/>'
         f'<Relationship Id="b" Type="{KIND}" Target="/xl/{SHEETS}/two.xml"/>'
         f'<Relationship Id="s" Type="{LINKS}/styles" Target="styles.xml"/></Relationships>',
         "xl/styles.xml": f'<styleSheet {NAMESPACE}><cellXfs count="3"><xf numFmtId="0"/><xf numFmtId="14"/>'
         '<xf numFmtId="22"/></cellXfs></styleSheet>',
-        f"xl/{SHEETS}/one.xml": f"<worksheet {NAMESPACE}><sheetData>{rows}</sheetData>{extra}</worksheet>",
-        f"xl/{SHEETS}/two.xml": f"<worksheet {NAMESPACE}><sheetData>{line(1, 'z')}</sheetData></worksheet>",
+        f"xl/{SHEETS}/one.xml": f"<worksheet {NAMESPACE}><sheetData>{rows}</sheetData>{extra}</{SHEETS[:-1]}>",
+        f"xl/{SHEETS}/two.xml": f"<worksheet {NAMESPACE}><sheetData>{line(1, 'z')}</sheetData></{SHEETS[:-1]}>",
     }
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in parts.items():
