@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -36,6 +37,14 @@ BIRDS = [
     {"island": "Dream", "bill_length_mm": 43.0, "bill_depth_mm": 18.0, "flipper_length_mm": 195, "body_mass_g": 3700,
      "sex": "female"},
 ]  # fmt: skip
+ASKED = threading.Event()
+LOOK_SECONDS = 0.5
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Stop the tour, also where whatever ran at that moment swallows the exception."""
+    ASKED.set()
+    raise KeyboardInterrupt
 
 
 def quickstart(settings: Settings, *, stop: bool) -> int:
@@ -48,7 +57,8 @@ def quickstart(settings: Settings, *, stop: bool) -> int:
             file=sys.stderr,
         )
         return 1
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     command = [sys.executable, "-m", "service", "--data", str(settings.data), "serve", "--host", settings.host,
                "--port", str(settings.port)]  # fmt: skip
     settings.data.mkdir(parents=True, exist_ok=True)
@@ -140,7 +150,9 @@ def _tour(base: str, server: subprocess.Popen[bytes], log: str, stop: bool, secr
     print(f"  {base}/docs", flush=True)
     if stop:
         return 0
-    code = server.wait()
+    while (code := server.poll()) is None:
+        if ASKED.wait(LOOK_SECONDS):
+            raise KeyboardInterrupt
     print(f"The service ended with code {code}; see {log}", file=sys.stderr)
     return 1
 

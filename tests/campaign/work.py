@@ -39,9 +39,9 @@ class Clients:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def call(
-        self, rng: random.Random, method: str, path: str, seconds: float = 240.0, **request: Any
+        self, rng: random.Random, method: str, path: str, seconds: float = 240.0, final: int = 200, **request: Any
     ) -> httpx.Response:
-        """Repeat a request on any server until it is answered for good."""
+        """Repeat a request on any server until it is answered for good; `final` is such an answer."""
         deadline = time.monotonic() + seconds
         while True:
             url = rng.choice(self.urls)
@@ -55,7 +55,7 @@ class Clients:
             if answer is not None and answer.status_code == 500:
                 with self._lock:
                     self.wrong.append(f"{method} {path}: 500 {answer.text[:300]}")
-            if answer is not None and answer.status_code not in RETRIED:
+            if answer is not None and (answer.status_code == final or answer.status_code not in RETRIED):
                 return answer
             assert time.monotonic() < deadline, f"{method} {path}: nobody answered for {seconds:g} s; last {status}"
             time.sleep(0.05 + 0.2 * rng.random())
@@ -110,7 +110,7 @@ class Clients:
             if again.json().get("id") != promise.model:
                 self.wrong.append(f"{key} made {promise.model} and then {again.text[:200]}")
         if rng.random() < 0.08:
-            promise.cancelled = self.call(rng, "POST", f"/v1/jobs/{promise.job}/cancel").status_code == 202
+            promise.cancelled = self.call(rng, "POST", f"/v1/jobs/{promise.job}/cancel", final=409).status_code == 202
 
     def _body(self, rng: random.Random, tables: dict[str, str], spread: bool) -> dict[str, Any]:
         kind = rng.choice(QUICK) if rng.random() < 0.85 else "random_forest_classifier"
