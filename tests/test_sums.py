@@ -202,16 +202,16 @@ def test_sums_of_parts_merge_and_subtract(seed, place, offset):
     for kind in (Moments.of, Triangle.of):
         parts = kind(A[:place], s[:place]), kind(A[place:], s[place:])
         both, all_rows = parts[0].merge(parts[1]), kind(A, s)
-        same(both, all_rows, 1e-12)
+        check_same(both, all_rows, 1e-12)
         rest = both.subtract(parts[0]) if place < 30 else both
-        same(rest, parts[1] if place < 30 else both, 1e-10)
+        check_same(rest, parts[1] if place < 30 else both, 1e-10)
 
 
 def scatter(sums: Any) -> np.ndarray:
     return sums.root.T @ sums.root if isinstance(sums, Triangle) else sums.scatter
 
 
-def same(one: Any, two: Any, share: float) -> None:
+def check_same(one: Any, two: Any, share: float) -> None:
     d = np.sqrt(np.diag(scatter(two)))
     np.testing.assert_allclose(scatter(one) / np.outer(d, d), scatter(two) / np.outer(d, d), rtol=0, atol=share)
     np.testing.assert_allclose(((one.mean - two.mean) + (one.rest - two.rest)) / d, 0, atol=share)

@@ -13,9 +13,8 @@ from ml_core.capabilities import Follows, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.discriminant.class_gaussians import check_loss, class_priors
 from ml_core.discriminant.class_report import Tallied, classes_table, outline, worst
-from ml_core.discriminant.generative import Generative, SamplesByClass
+from ml_core.discriminant.generative import Generative, Losses, Priors, SamplesByClass
 from ml_core.numerics.stable import summed_logs
-from ml_core.params import RealMatrix, RealVector
 from ml_core.registry import algorithm
 from ml_core.statistics import Counts
 from ml_core.sums import Additive, Census, Passes
@@ -66,12 +65,8 @@ class BernoulliNaiveBayes(Additive, Weighted, Generative, SamplesByClass, Classi
             float | None,
             Field(allow_inf_nan=False, description="Values above this are ones; null takes 0/1 data only."),
         ] = None,
-        priors: Annotated[
-            RealVector | None, Field(description="Class probabilities in the order of the sorted labels; null: shares.")
-        ] = None,
-        loss: Annotated[
-            RealMatrix | None, Field(description="loss[z][y] of deciding z when y is true (K, K); null: zero-one.")
-        ] = None,
+        priors: Priors = None,
+        loss: Losses = None,
     ) -> None:
         self.alpha = alpha
         self.binarize = binarize

@@ -14,12 +14,11 @@ from ml_core.capabilities import Weighted
 from ml_core.certificates import Diagnostics, Table
 from ml_core.discriminant.class_gaussians import ByClass, check_loss, class_priors
 from ml_core.discriminant.class_report import Tallied, classes_table, outline, worst
-from ml_core.discriminant.generative import Generative, SamplesByClass
+from ml_core.discriminant.generative import Generative, Losses, Priors, SamplesByClass
 from ml_core.errors import InvalidData, Issue
 from ml_core.naming import listed, name
 from ml_core.numerics.column_sums import ColumnSums
 from ml_core.numerics.gaussian import LOG_2PI, log_densities
-from ml_core.params import RealMatrix, RealVector
 from ml_core.registry import algorithm
 from ml_core.sums import Additive, Census, Passes
 
@@ -70,12 +69,8 @@ class GaussianNaiveBayes(Additive, Weighted, Generative, SamplesByClass, Classif
             float, Field(ge=0, le=1e6, description="Share of a column's variance added to its class variances.")
         ] = 0.0,
         ddof: Annotated[Literal[0, 1], Field(description="Divisor n_c - ddof of the variances; 0 is the MLE.")] = 0,
-        priors: Annotated[
-            RealVector | None, Field(description="Class probabilities in the order of the sorted labels; null: shares.")
-        ] = None,
-        loss: Annotated[
-            RealMatrix | None, Field(description="loss[z][y] of deciding z when y is true (K, K); null: zero-one.")
-        ] = None,
+        priors: Priors = None,
+        loss: Losses = None,
     ) -> None:
         self.smoothing = smoothing
         self.ddof = ddof

@@ -15,10 +15,9 @@ from ml_core.capabilities import Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.discriminant.class_gaussians import check_loss, class_priors
 from ml_core.discriminant.class_report import Tallied, classes_table, outline, worst
-from ml_core.discriminant.generative import Generative
+from ml_core.discriminant.generative import Generative, Losses, Priors
 from ml_core.errors import InvalidData
 from ml_core.numerics.stable import summed_logs
-from ml_core.params import RealMatrix, RealVector
 from ml_core.registry import algorithm
 from ml_core.statistics import SLACK, swept
 from ml_core.sums import Additive, Census, Passes
@@ -88,12 +87,8 @@ class MultinomialNaiveBayes(Additive, Weighted, Generative, Classifier):
         alpha: Annotated[
             float, Field(ge=0, le=1e15, description="Count assumed per class and column; 0 is the MLE.")
         ] = 1.0,
-        priors: Annotated[
-            RealVector | None, Field(description="Class probabilities in the order of the sorted labels; null: shares.")
-        ] = None,
-        loss: Annotated[
-            RealMatrix | None, Field(description="loss[z][y] of deciding z when y is true (K, K); null: zero-one.")
-        ] = None,
+        priors: Priors = None,
+        loss: Losses = None,
     ) -> None:
         self.alpha = alpha
         self.priors = priors

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.capabilities import HasPosterior, HasProba, Samples, Scores
 from ml_core.distributions.categorical import Categorical
 from ml_core.numerics.stable import log_softmax
+from ml_core.params import RealMatrix, RealVector
 from ml_core.validation import check_query
+
+Priors = Annotated[
+    RealVector | None, Field(description="Class probabilities in the order of the sorted labels; null: shares.")
+]
+Losses = Annotated[
+    RealMatrix | None, Field(description="loss[z][y] of deciding z when y is true (K, K); null: zero-one.")
+]
 
 
 class Generative(HasProba, HasPosterior, Scores):

@@ -21,11 +21,11 @@ from ml_core.discriminant.class_gaussians import (
     known_means,
     pooled,
 )
-from ml_core.discriminant.generative import Generative, SamplesByClass
+from ml_core.discriminant.generative import Generative, Losses, Priors, SamplesByClass
 from ml_core.discriminant.precision import ADVICE, REMEDY, Regularization, Singularity
 from ml_core.errors import InvalidData
 from ml_core.numerics.gaussian import log_densities, root
-from ml_core.params import RealMatrix, RealVector
+from ml_core.params import RealMatrix
 from ml_core.registry import algorithm
 from ml_core.sums import Additive, Census, Passes
 
@@ -82,16 +82,12 @@ class LinearDiscriminantAnalysis(Additive, Weighted, Generative, SamplesByClass,
         ddof: Annotated[
             Literal[0, 1], Field(description="Divisor n - K·ddof of the covariance; 0 is the MLE, 1 unbiased.")
         ] = 0,
-        priors: Annotated[
-            RealVector | None, Field(description="Class probabilities in the order of the sorted labels; null: shares.")
-        ] = None,
+        priors: Priors = None,
         means: Annotated[RealMatrix | None, Field(description="Known class means (K, d); needs covariance.")] = None,
         covariance: Annotated[
             RealMatrix | None, Field(description="Known covariance of every class (d, d); needs means.")
         ] = None,
-        loss: Annotated[
-            RealMatrix | None, Field(description="loss[z][y] of deciding z when y is true (K, K); null: zero-one.")
-        ] = None,
+        loss: Losses = None,
         regularization: Annotated[
             Regularization, Field(description="What to do about a singular covariance.")
         ] = "none",

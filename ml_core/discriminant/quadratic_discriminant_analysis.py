@@ -12,11 +12,11 @@ from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import Weighted
 from ml_core.discriminant import gaussian_report
 from ml_core.discriminant.class_gaussians import ByClass, both, check_loss, class_priors, known
-from ml_core.discriminant.generative import Generative, SamplesByClass
+from ml_core.discriminant.generative import Generative, Losses, Priors, SamplesByClass
 from ml_core.discriminant.precision import ADVICE, REMEDY, Precision, Regularization, Singularity
 from ml_core.errors import InvalidData
 from ml_core.numerics.gaussian import LOG_2PI, log_densities, root
-from ml_core.params import RealMatrix, RealStack, RealVector
+from ml_core.params import RealMatrix, RealStack
 from ml_core.registry import algorithm
 from ml_core.statistics import Moments
 from ml_core.sums import Additive, Census, Passes
@@ -63,16 +63,12 @@ class QuadraticDiscriminantAnalysis(Additive, Weighted, Generative, SamplesByCla
         self,
         *,
         ddof: Annotated[Literal[0, 1], Field(description="Divisor n_c - ddof of the covariances; 0 is the MLE.")] = 0,
-        priors: Annotated[
-            RealVector | None, Field(description="Class probabilities in the order of the sorted labels; null: shares.")
-        ] = None,
+        priors: Priors = None,
         means: Annotated[RealMatrix | None, Field(description="Known class means (K, d); needs covariances.")] = None,
         covariances: Annotated[
             RealStack | None, Field(description="Known class covariances (K, d, d); needs means.")
         ] = None,
-        loss: Annotated[
-            RealMatrix | None, Field(description="loss[z][y] of deciding z when y is true (K, K); null: zero-one.")
-        ] = None,
+        loss: Losses = None,
         regularization: Annotated[Regularization, Field(description="What to do about singular covariances.")] = "none",
         eps: Annotated[
             float | None,

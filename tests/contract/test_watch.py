@@ -79,6 +79,7 @@ def test_where_notifications_do_not_arrive_the_snapshot_is_looked_at(
     before = db.version()
     SqlLedger(db, Settings()).put(NEW)
     eventually(lambda: db.version() != before)
+    assert db.version() != before
 
 
 def test_without_inotify_there_is_no_descriptor_but_a_version(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
