@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import secrets
 import signal
 import socket
 import statistics
@@ -140,6 +141,8 @@ def served(environ: dict[str, str]) -> dict[str, float]:
         server = subprocess.Popen(command, env={**os.environ, **environ})
         try:
             while not _ready(port):
+                if server.poll() is not None:
+                    raise SystemExit(f"the server ended with {server.returncode}")
                 time.sleep(0.1)
             here = psutil.Process(server.pid)
             while not (here.children() and warm(here)):
@@ -161,7 +164,8 @@ def _ready(port: int) -> bool:
 async def measure(n: int, url: str | None) -> dict[str, Any]:
     """Everything once, on an embedded runner."""
     with tempfile.TemporaryDirectory() as name:
-        settings = Settings(data=Path(name), database=url)
+        secret = secrets.token_hex(64)  # one key for both data folders below
+        settings = Settings(data=Path(name), database=url, secret=secret)
         db = connect(settings.database_url)
         migrate(db)
         ledger = SqlLedger(db, settings)
@@ -179,7 +183,7 @@ async def measure(n: int, url: str | None) -> dict[str, Any]:
         finally:
             embedded.stop()
             db.close()
-    return {**found, "idle": served({"POSTFIT_DATABASE": url} if url else {})}
+    return {**found, "idle": served({"POSTFIT_SECRET": secret, **({"POSTFIT_DATABASE": url} if url else {})})}
 
 
 if __name__ == "__main__":
