@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from scipy import stats
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.cholesky import Cholesky
@@ -14,6 +13,12 @@ from ml_core.numerics.cholesky import Cholesky
 LOG_2PI = float(np.log(2 * np.pi))
 TAIL = 1e-18
 Positive = Annotated[float, Field(gt=0)]
+
+
+def _stats() -> Any:
+    from scipy import stats  # noqa: PLC0415 - 13 MB and 0.3 s that only decisions with named densities need
+
+    return stats
 
 
 class Density(BaseModel):
@@ -52,7 +57,7 @@ class Density(BaseModel):
         law = self._law()
         return [*self.range(), *map(float, law.ppf(np.linspace(0.0005, 0.9995, 200)))]
 
-    def _law(self) -> stats.rv_continuous:
+    def _law(self) -> Any:
         raise TypeError(f"{type(self).__name__} has no law of one variable")
 
 
@@ -63,8 +68,8 @@ class NormalDensity(Density):
     mean: float
     standard_deviation: Positive = 1.0
 
-    def _law(self) -> stats.rv_continuous:
-        return stats.norm(self.mean, self.standard_deviation)
+    def _law(self) -> Any:
+        return _stats().norm(self.mean, self.standard_deviation)
 
 
 class UniformDensity(Density):
@@ -80,8 +85,8 @@ class UniformDensity(Density):
             raise ValueError("uniform needs low < high")
         return self
 
-    def _law(self) -> stats.rv_continuous:
-        return stats.uniform(self.low, self.high - self.low)
+    def _law(self) -> Any:
+        return _stats().uniform(self.low, self.high - self.low)
 
 
 class LaplaceDensity(Density):
@@ -91,8 +96,8 @@ class LaplaceDensity(Density):
     location: float
     scale: Positive = 1.0
 
-    def _law(self) -> stats.rv_continuous:
-        return stats.laplace(self.location, self.scale)
+    def _law(self) -> Any:
+        return _stats().laplace(self.location, self.scale)
 
 
 class ExponentialDensity(Density):
@@ -101,8 +106,8 @@ class ExponentialDensity(Density):
     kind: Literal["exponential"]
     rate: Positive = 1.0
 
-    def _law(self) -> stats.rv_continuous:
-        return stats.expon(scale=1.0 / self.rate)
+    def _law(self) -> Any:
+        return _stats().expon(scale=1.0 / self.rate)
 
 
 class MultivariateNormalDensity(Density):
@@ -135,9 +140,9 @@ class MultivariateNormalDensity(Density):
         z = rng.standard_normal((n, self.dimension))
         return np.asarray(self.mean + z @ Cholesky.of(np.asarray(self.covariance)).L.T)
 
-    def _law(self) -> stats.rv_continuous:
+    def _law(self) -> Any:
         if self.dimension == 1:
-            return stats.norm(self.mean[0], np.sqrt(self.covariance[0][0]))
+            return _stats().norm(self.mean[0], np.sqrt(self.covariance[0][0]))
         return super()._law()
 
 

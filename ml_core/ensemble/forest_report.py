@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ml_core import rng
 from ml_core.arrays import Codes, Matrix, Vector
@@ -25,7 +25,7 @@ PERMUTED_WORK = 20_000
 
 def wilson(p: float, n: float, level: float = LEVEL) -> tuple[float, float]:
     """Wilson's interval of a binomial share p of n: (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n)."""
-    z2 = float(norm.ppf((1 + level) / 2)) ** 2
+    z2 = float(ndtri((1 + level) / 2)) ** 2
     half = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n)))
     return float((p + z2 / (2 * n) - half) / (1 + z2 / n)), float((p + z2 / (2 * n) + half) / (1 + z2 / n))
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, WithJsonSchema
-from scipy.stats import rankdata
 
 from ml_core.arrays import Vector
 from ml_core.certificates import Certificate, Notice
@@ -135,15 +134,10 @@ def _average_precision(tp: Vector, fp: Vector) -> float:
 
 
 def _rank_check(auc: float, hit: np.ndarray, scores: Vector, s: Vector) -> Certificate:
-    """The area against the Mann-Whitney statistic by ranks (by pairs of distinct scores when weighted)."""
-    if (s == 1).all():
-        m = int(hit.sum())
-        u = float(rankdata(scores)[hit].sum()) - m * (m + 1) / 2
-        other = u / (m * (len(hit) - m))
-    else:
-        values, at = np.unique(scores, return_inverse=True)
-        p, q = np.bincount(at, s * hit, len(values)), np.bincount(at, s * ~hit, len(values))
-        below = np.cumsum(q) - 0.5 * q
-        other = float(p @ below / (p.sum() * q.sum()))
+    """The area against the Mann-Whitney statistic, summed over distinct scores."""
+    values, at = np.unique(scores, return_inverse=True)
+    p, q = np.bincount(at, s * hit, len(values)), np.bincount(at, s * ~hit, len(values))
+    below = np.cumsum(q) - 0.5 * q
+    other = float(p @ below / (p.sum() * q.sum()))
     return Certificate("rank_statistic_difference", abs(auc - other), 64 * EPS * len(hit) ** 0.5,
                        "the area equals the Mann-Whitney probability computed from ranks")  # fmt: skip

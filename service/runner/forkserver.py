@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from service.runner.child import Work, live
-from service.runner.process import adopt_orphans, children, die_with_parent, kill_group, kill_tree
+from service.runner.process import adopt_orphans, children, die_with_parent, drop_code_pages, kill_group, kill_tree
 from service.settings import Settings
 
 _BYTES = 65_536
@@ -169,6 +169,7 @@ class _Server:
             self._warm()
         gc.collect()
         gc.freeze()
+        drop_code_pages()
         self._control.send(b"warm")
 
     def _leave_to_child(self) -> None:
