@@ -50,7 +50,8 @@ def _numeric(names: list[str], rows: Sequence[Record], whole: list[int]) -> Matr
     return X if np.isfinite(X).all() else None
 
 
-def _general(encoder: TableEncoder, rows: Sequence[Record]) -> Matrix:
+def typed(encoder: TableEncoder, rows: Sequence[Record]) -> tuple[dict[str, Column], list[Issue]]:
+    """The input columns, and an issue for each cell that is absent or ill-typed, which is then an empty one."""
     issues: list[Issue] = []
     table: dict[str, Column] = {}
     for f in encoder.features:
@@ -58,6 +59,11 @@ def _general(encoder: TableEncoder, rows: Sequence[Record]) -> Matrix:
         text = f.type in LEVELLED
         values = np.array(cells, dtype=object) if text else np.array([np.nan if v is None else v for v in cells], float)
         table[f.name] = Column("category" if text else "number", values)
+    return table, issues
+
+
+def _general(encoder: TableEncoder, rows: Sequence[Record]) -> Matrix:
+    table, issues = typed(encoder, rows)
     if not issues:
         for f in encoder.features:
             missing = table[f.name].missing

@@ -275,8 +275,12 @@ def numeric_fill(present: Vector, policy: Missing) -> float | None:
 @portable
 @dataclass(frozen=True)
 class TabularModel:
-    """A fitted estimator with the encoding in front of it and the name of its target: what is stored and served."""
+    """A fitted estimator with the encoding in front of it and the name of its target: what is stored and served.
+
+    `reference` says where the training rows lie (a `preprocessing.reference.Reference`); models of before it have none.
+    """
 
     encoder: TableEncoder
     estimator: Any
     target: str | tuple[str, ...] | None
+    reference: Any = None

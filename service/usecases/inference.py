@@ -50,7 +50,7 @@ class Inference:
             )
         if given == ["dataset"]:
             return self._dataset_matrix(model, body["dataset"])
-        rows = body["rows"] if given == ["rows"] else _transpose(body["columns"])
+        rows = body["rows"] if given == ["rows"] else transposed(body["columns"])
         if not rows:
             raise Invalid("there are no rows to answer for", issues=(Issue("/" + given[0], "too_short", "send a row"),))
         _limited(len(rows))
@@ -214,7 +214,7 @@ def _limited(rows: int) -> None:
         raise TooLarge(f"{rows} rows; a request takes at most {MAX_ROWS}")
 
 
-def _transpose(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
+def transposed(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
     """Columns → rows; Invalid when the lengths differ."""
     lengths = {k: len(v) for k, v in columns.items()}
     if len(set(lengths.values())) > 1:

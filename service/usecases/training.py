@@ -15,6 +15,7 @@ from ml_core.certificates import Diagnostics
 from ml_core.errors import placed
 from ml_core.metrics.summary import metrics
 from ml_core.parallel import use_mapper, use_threads
+from ml_core.preprocessing.reference import Reference
 from ml_core.preprocessing.table import TableEncoder, TabularModel
 from ml_core.registry import spec_of
 from ml_core.sums import fit_chunks
@@ -24,6 +25,7 @@ from service.settings import Settings
 from service.spread_port import Spread
 from service.usecases import tabular
 from service.usecases.chunked import open_chunks
+from service.usecases.chunked_reference import reference_of
 from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
 from service.usecases.preparation import prepare
 from service.usecases.submission import once
@@ -38,6 +40,7 @@ class Fitted:
     """What a fit gives besides the estimator itself."""
 
     encoder: TableEncoder
+    reference: Reference
     rows: int
     dropped: int
     seconds: float
@@ -112,7 +115,7 @@ class Training:
         with self.spread.session(job, report) as engine, use_mapper(engine.mapper):
             done = way(job.spec, estimator, report)
         notices = [*done.diagnostics.warnings, *([engine.notice] if engine.notice else [])]
-        stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")))
+        stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")), done.reference)
         sha256 = self.datasets.get(job.spec["dataset"])["sha256"]
         origin = {"job": job.id, "attempt": report.attempt, "dataset_sha256": sha256}
         return {
@@ -141,7 +144,8 @@ class Training:
         with naming.use(names):
             diagnostics = estimator.diagnostics(*arguments(estimator, data))
         train = metrics(estimator, data.X, data.y, data.weights)
-        return Fitted(data.encoder, len(data.X), data.dropped, fitted, train, validation, diagnostics)
+        reference = Reference.of(data.inputs)
+        return Fitted(data.encoder, reference, len(data.X), data.dropped, fitted, train, validation, diagnostics)
 
     def _in_chunks(self, request: Json, estimator: Any, report: Report) -> Fitted:
         """The same from a table that is never in memory as a whole."""
@@ -153,8 +157,9 @@ class Training:
                 fit_chunks(estimator, chunks)
                 fitted = time.perf_counter() - started
                 diagnostics, train = certify(estimator, chunks)
+            reference = reference_of(chunks.source)
         rows = chunks.source.rows - dropped
-        return Fitted(chunks.encoder, rows, dropped, fitted, train, None, diagnostics)
+        return Fitted(chunks.encoder, reference, rows, dropped, fitted, train, None, diagnostics)
 
 
 class Stages:

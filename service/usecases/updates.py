@@ -17,6 +17,7 @@ from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.usecases.batches import batch, chosen
 from service.usecases.inference import Inference
 from service.usecases.submission import once
+from service.usecases.typed_rows import input_columns
 
 ANSWERS = ("decision_function", "predict_proba", "predict", "score_samples", "transform")
 RETURN_DIGITS = 1e-6
@@ -68,17 +69,27 @@ class Updates:
             getattr(estimator, job.kind)(*rows)
             report_of = _after_forget if job.kind == "forget" else _after_update
             diagnostics, train = report_of(old.fitted.estimator, estimator, rows)
+        reference = self._reference(old, job)
         key = f"models/{job.resource}/{report.attempt}/model.joblib"
         given = job.spec.get("dataset")
         origin = {"job": job.id, "attempt": report.attempt, "changes": job.spec["model"],
                   "dataset_sha256": given and self.datasets.get(given)["sha256"]}  # fmt: skip
-        artifact = self.artifacts.save(key, TabularModel(old.fitted.encoder, estimator, old.fitted.target), origin)
+        stored = TabularModel(old.fitted.encoder, estimator, old.fitted.target, reference)
+        artifact = self.artifacts.save(key, stored, origin)
         seen = old.record["result"]["rows"] + (-1 if job.kind == "forget" else 1) * len(rows[0])
         return dict(old.record["result"]) | {
             "artifact": artifact, "rows": seen, "diagnostics": diagnostics.to_json(),
             "metrics": {"train": train, "validation": None},
             "warnings": [asdict(w) for w in diagnostics.warnings], "fit_seconds": 0.0,
         }  # fmt: skip
+
+    def _reference(self, old: Any, job: Job) -> Any:
+        """Where the rows lie that the new version has learned from; None where the old one does not know."""
+        known = old.fitted.reference
+        if known is None:
+            return None
+        table, _ = input_columns(self.inference, old, job.spec)
+        return known.minus(table) if job.kind == "forget" else known.plus(table)
 
 
 def _after_update(old: Any, new: Any, rows: tuple[Any, ...]) -> tuple[Diagnostics, Json]:
