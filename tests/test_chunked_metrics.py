@@ -57,8 +57,8 @@ def test_scales_of_parts_merge_to_that_of_all(unit):
     names = list("abcd")
     parts = [ColumnScale.of(X[a:b], names) for a, b in ((0, 1), (1, 30), (30, 100))]
     merged, whole = parts[0].merge(parts[1]).merge(parts[2]), ColumnScale.of(X, names)
-    for kind in ("standard", "min_max"):
-        for got, want in zip(merged.affine(kind), whole.affine(kind), strict=True):
+    for kinds in (np.full(4, "standard"), np.array(["min_max", "whiten", "min_max", "standard"])):
+        for got, want in zip(merged.affine(kinds), whole.affine(kinds), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13 * unit)
     with pytest.raises(InvalidData, match="'b' exceeds"):
         ColumnScale.of(np.array([[0.0, 1e301]]), ["a", "b"])

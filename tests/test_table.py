@@ -16,9 +16,11 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ml_core.bundle import load_bundle, save_bundle
 from ml_core.errors import InvalidData
+from ml_core.preprocessing.policies import Encoding
 from ml_core.preprocessing.records import encode
 from ml_core.preprocessing.standard_scaler import StandardScaler as Scaler
-from ml_core.preprocessing.table import MAX_LEVELS, Column, Encoding, TableEncoder, TabularModel, fit_encoder
+from ml_core.preprocessing.table import Column, TableEncoder, TabularModel
+from ml_core.preprocessing.table_fit import MAX_LEVELS, fit_encoder
 
 NAN = np.nan
 

@@ -97,7 +97,8 @@ class RandomForestClassifier(ForestParts, Weighted, HasProba, Classifier):
     misclassification 1 - max p; ties go to the lowest feature, then the lowest threshold. A node that is not pure
     splits even for a decrease of zero. Thresholds are midpoints of neighbouring values. min_samples_* count distinct
     rows of the resample; a weight multiplies how often its row was drawn. O(T n m log n) on average to fit,
-    O(T log n) per row to predict.
+    O(T log n) per row to predict. Categories come as encoded: measured, one_hot is better or equal for few levels,
+    ordinal was for a category of 12, whose indicators crowd the other features out of the draws.
 
     References
     ----------

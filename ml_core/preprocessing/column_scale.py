@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -44,7 +43,11 @@ class ColumnScale:
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         return ColumnScale(n, low, high, self.mean + theirs * delta, unit * np.sqrt(terms))
 
-    def affine(self, kind: Literal["standard", "min_max"]) -> tuple[Vector, Vector]:
-        """Shift and scale of each column: mean and standard deviation, or minimum and range; 1 where constant."""
-        size = self.sd if kind == "standard" else self.high - self.low
-        return (self.mean if kind == "standard" else self.low), np.where(self.low == self.high, 1.0, size)
+    def affine(self, kinds: np.ndarray) -> tuple[Vector, Vector]:
+        """Shift and scale by the kind of each column (d,): mean and standard deviation, of min_max minimum and range.
+
+        The scale is 1 where the column is constant.
+        """
+        ranged = kinds == "min_max"
+        size = np.where(ranged, self.high - self.low, self.sd)
+        return np.where(ranged, self.low, self.mean), np.where(self.low == self.high, 1.0, size)

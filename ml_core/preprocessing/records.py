@@ -11,7 +11,8 @@ import numpy as np
 
 from ml_core.arrays import Matrix
 from ml_core.errors import InvalidData, Issue, pointer
-from ml_core.preprocessing.table import LEVELLED, MAX_ISSUES, Column, Feature, TableEncoder, null_issue
+from ml_core.preprocessing.policies import LEVELLED
+from ml_core.preprocessing.table import MAX_ISSUES, Column, Feature, TableEncoder, null_issue
 
 Record = Mapping[str, Any]
 NUMERIC = {float, int}
@@ -68,7 +69,7 @@ def _general(encoder: TableEncoder, rows: Sequence[Record]) -> Matrix:
         for f in encoder.features:
             missing = table[f.name].missing
             if f.fill is None:
-                issues += [null_issue(int(i), f, encoder.missing) for i in np.flatnonzero(missing)]
+                issues += [null_issue(int(i), f, encoder.missing_of(f)) for i in np.flatnonzero(missing)]
             if f.type in LEVELLED:
                 encoder.codes(f, table[f.name].values, missing, issues)
     if issues:

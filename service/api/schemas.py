@@ -7,29 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from ml_core.registry import algorithms
+from service.api.encoding_schema import Encoding
+from service.api.strict import Strict
 from service.ports import Json
 
 Spec = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-spec": "estimator"})]
-
-
-class Strict(BaseModel):
-    """A request body: unknown fields and loose types are refused."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
-
-
-class Encoding(Strict):
-    """How columns become numbers; learned from the training rows and stored with the model."""
-
-    missing: Literal["error", "drop_rows", "mean", "median", "most_frequent", "indicator"] = Field(
-        "error", description="Empty cells: refuse (naming columns and counts), drop the row, or fill."
-    )
-    categorical: Literal["one_hot", "ordinal", "error"] = Field("one_hot", description="Category and text columns.")
-    unknown_level: Literal["error", "ignore"] = Field(
-        "error",
-        description="A level never seen in training; ignored, it has no indicator (of two levels it is the first).",
-    )
-    scale: Literal["none", "standard", "min_max"] = Field("none", description="Scale of the encoded columns.")
 
 
 class Validation(Strict):
@@ -205,8 +187,10 @@ class ModelOut(Open):
     estimator: Json = Field(description="The spec with every default filled in.")
     dataset: str = Field(description="The dataset it learned from.")
     target: Json | None = Field(description="Name, type and classes of the target.")
-    features: list[Any] = Field(description="Input schema: name, type, levels.")
-    encoding: Json = Field(description="The encoding that was asked for.")
+    features: list[Any] = Field(
+        description="Input schema: name, type, levels; `encoding`: what is done with it; `columns`: its matrix columns."
+    )
+    encoding: Json = Field(description="The encoding that was asked for, every default filled in.")
     metrics: Json | None = Field(description="Figures on training and held-out rows, never mixed.")
     warnings: list[Any] = Field(description="Facts about the fit: code, message, advice.")
     capabilities: list[str] = Field(description="What the model can do.")

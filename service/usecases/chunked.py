@@ -19,18 +19,15 @@ import pyarrow.compute as pc
 
 from ml_core import parallel, progress
 from ml_core.base import Estimator
-from ml_core.errors import InvalidData, Issue, pointer
-from ml_core.preprocessing.column_scale import ColumnScale
-from ml_core.preprocessing.table import (
-    LEVELLED,
-    MAX_LEVELS,
-    UNFILLED,
-    Encoding,
+from ml_core.preprocessing.policies import LEVELLED, UNFILLED, Encoding
+from ml_core.preprocessing.table import TableEncoder
+from ml_core.preprocessing.table_fit import (
+    MAX_ORDINALS,
     Facts,
-    TableEncoder,
     encoder_of,
     numeric_fill,
     scaled,
+    too_many_levels,
 )
 from ml_core.sums import total
 from service.errors import NotReady
@@ -39,7 +36,7 @@ from service.usecases import tabular
 from service.usecases.preparation import no_rows, refuse_gaps, target_of, weights_of
 
 CHUNK_BYTES = 32 << 20
-COUNTED_LEVELS = 100 * MAX_LEVELS
+COUNTED_LEVELS = 10 * MAX_ORDINALS
 Tables = Callable[[str], pa.Table]
 
 
@@ -133,37 +130,36 @@ def open_chunks(datasets: Any, request: Json, estimator: Estimator, size: int) -
     At most one numeric column is in memory at a time, and of levels one chunk.
     """
     record = datasets.get(request["dataset"])
-    encoding = Encoding(**(request.get("encoding") or {}))
+    encoding = Encoding.of(request.get("encoding"))
     kinds = {c["name"]: c["type"] for c in record["columns"]}
     source = Source(record["sha256"], record["rows"], size, kinds, tuple(request["features"]), request.get("target"),
                     request.get("weights"), estimator.task == "classification", tables=datasets.table_of)  # fmt: skip
     source = replace(source, gaps=_gaps(source, request.get("groups"), encoding))
     weights_of(source.table().slice(0, 0), kinds, source.weights)
     target_of(source.table().slice(0, 0), kinds, source.target, estimator)
-    kept, counts = _levels(source)
+    kept, counts = _levels(source, encoding)
     if not kept:
         raise no_rows()
-    bare = encoder_of({f: _facts(source, f, kept, counts, encoding) for f in source.features}, encoding)
-    chunks = DatasetChunks(source, bare)
-    if encoding.scale != "none":
-        chunks = replace(chunks, encoder=scaled(bare, total(_Scale(tuple(bare.names)), chunks), encoding))
-    return chunks, record["rows"] - kept
+    facts = {f: _facts(source, f, kept, counts, encoding.column(f)) for f in source.features}
+    encoder = scaled(encoder_of(facts, encoding), lambda e, part: total(part, DatasetChunks(source, e)))
+    return DatasetChunks(source, encoder), record["rows"] - kept
 
 
 def _gaps(source: Source, groups: str | None, encoding: Encoding) -> tuple[str, ...]:
     """Columns in which an empty cell drops the row; Invalid where one may not."""
     table = source.table()
     roles = (("target", source.targets), ("weights", (source.weights,)), ("groups", (groups,)))
-    if encoding.missing != "drop_rows":
+    used = encoding.drops(source.features)
+    if encoding.missing == "drop_rows":
+        used += [n for _, names in roles for n in names if n]
+    else:
         for role, names in roles:
             empty = [~np.asarray(table[n].is_valid()) for n in names if n and table[n].null_count]
             refuse_gaps(role, int(np.logical_or.reduce(empty).sum()) if empty else 0)
-        return ()
-    used = [*source.features, *(n for _, names in roles for n in names if n)]
     return tuple(dict.fromkeys(n for n in used if table[n].null_count))
 
 
-def _levels(source: Source) -> tuple[int, dict[str, Counter[str]]]:
+def _levels(source: Source, encoding: Encoding) -> tuple[int, dict[str, Counter[str]]]:
     """How many rows are kept, and how often each level occurs in them, column by column."""
     names = tuple(f for f in source.features if source.kinds[f] in LEVELLED)
     if not names and not source.gaps:
@@ -176,10 +172,7 @@ def _levels(source: Source) -> tuple[int, dict[str, Counter[str]]]:
         for name, part in parts.items():
             counts[name].update(part)
             if len(counts[name]) > COUNTED_LEVELS:
-                raise InvalidData(
-                    f"column {name!r} has more than {COUNTED_LEVELS} distinct values; exclude it",
-                    [Issue(pointer("features", name), "too_many_levels", f"more than {COUNTED_LEVELS} levels")],
-                )
+                raise too_many_levels(name, f"more than {COUNTED_LEVELS}", encoding.column(name))
     return kept, counts
 
 
@@ -192,23 +185,15 @@ def _count(i: int, source: Source, names: tuple[str, ...]) -> tuple[int, dict[st
     }
 
 
-def _facts(source: Source, name: str, kept: int, counts: dict[str, Counter[str]], encoding: Encoding) -> Facts:
+def _facts(source: Source, name: str, kept: int, counts: dict[str, Counter[str]], policy: Encoding) -> Facts:
+    """The facts of a column over the rows that are kept."""
     kind: Any = source.kinds[name]
-    missing = 0 if name in source.gaps else source.table()[name].null_count
     if kind in LEVELLED:
-        return Facts(kind, kept, missing, counts[name])
-    fill = None
-    if encoding.missing not in UNFILLED and missing < kept:
-        column = tabular.column(source.table()[name], kind)
-        fill = numeric_fill(column.values[~column.missing] if missing else column.values, encoding.missing)
-    return Facts(kind, kept, missing, fill=fill)
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """The part that finds where the encoded columns lie; None for a chunk without rows."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, X: Any, y: Any, s: Any) -> ColumnScale | None:
-        return ColumnScale.of(X, self.names) if len(X) else None
+        return Facts(kind, kept, kept - counts[name].total(), counts[name])
+    if name in source.gaps or (policy.missing in UNFILLED and not source.table()[name].null_count):
+        return Facts(kind, kept, 0)
+    parts = [source.piece(i, (name,))[name] for i in range(len(source))] if source.gaps else [source.table()[name]]
+    values = np.concatenate([tabular.column(part, kind).values for part in parts])
+    present = values[~np.isnan(values)]
+    fill = numeric_fill(present, policy.missing) if len(present) else None
+    return Facts(kind, kept, kept - len(present), fill=fill)

@@ -140,7 +140,7 @@ class Inference:
             raise Invalid("rows differ in length", issues=(Issue("/values", "ragged", "send rows of one length"),))
         X = estimator.inverse_transform(np.asarray(values, dtype=np.float64))
         encoder = model.fitted.encoder
-        return {"model": model.id, "columns": encoder.names, "values": plain(X * encoder.scale + encoder.shift)}
+        return {"model": model.id, "columns": encoder.names, "values": plain(encoder.unscaled(X))}
 
     def sample(self, key: str, n: int, seed: int) -> Json:
         """Draws from a generative model, in the encoded columns, with their classes or components."""
@@ -154,7 +154,7 @@ class Inference:
         return {
             "model": model.id,
             "columns": encoder.names,
-            "values": plain(X * encoder.scale + encoder.shift),
+            "values": plain(encoder.unscaled(X)),
             "labels": drawn,
         }
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ml_core.base import Estimator
-from ml_core.preprocessing.table import Column, Encoding, TableEncoder, fit_encoder
+from ml_core.preprocessing.policies import Encoding
+from ml_core.preprocessing.table import Column, TableEncoder
+from ml_core.preprocessing.table_fit import fit_encoder
 from ml_core.rng import generator
 from service.errors import Invalid, Issue
 from service.ports import Json
@@ -34,14 +36,14 @@ def prepare(datasets: Any, request: Json, estimator: Estimator) -> Prepared:
     kinds = {c["name"]: c["type"] for c in datasets.get(request["dataset"])["columns"]}
     table = _take(datasets.table(request["dataset"]), request)
     inputs = {f: tabular.column(table[f], kinds[f]) for f in request["features"]}
-    encoding = Encoding(**(request.get("encoding") or {}))
+    encoding = Encoding.of(request.get("encoding"))
     target = target_of(table, kinds, request.get("target"), estimator)
     weights, groups = weights_of(table, kinds, request.get("weights")), _groups(table, request.get("groups"))
     keep = np.ones(len(table), dtype=bool)
     for role, values in (("target", target), ("weights", weights), ("groups", groups)):
         keep &= _present(role, values, encoding.missing == "drop_rows", len(table))
-    if encoding.missing == "drop_rows":
-        keep &= ~np.logical_or.reduce([c.missing for c in inputs.values()])
+    for name in encoding.drops(list(inputs)):
+        keep &= ~inputs[name].missing
     if not keep.any():
         raise no_rows()
     inputs = rows_of(inputs, keep)

@@ -23,7 +23,7 @@ from service.errors import Invalid, Issue
 from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.settings import Settings
 from service.spread_port import Spread
-from service.usecases import tabular
+from service.usecases import encoding, tabular
 from service.usecases.chunked import open_chunks
 from service.usecases.chunked_reference import reference_of
 from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
@@ -72,8 +72,10 @@ class Training:
             raise Invalid("held-out scores compare predictions with a target, and this algorithm has none",
                           issues=(Issue("/validation/method", "no_target", "leave validation out"),))  # fmt: skip
         full = request | {"estimator": spec_of(estimator), **_parts(chosen)}
+        full["encoding"] = encoding.completed(request.get("encoding"), record, chosen.features)
         with placed("/estimator"):
             estimate = self._estimate(estimator, record, chosen, full)
+        estimate["warnings"] = encoding.left_out(record, request, chosen.features)
         if record["rows"] * len(record["columns"]) <= CHECKED_CELLS:
             data = prepare(self.datasets, full, estimator)
             with naming.use(data.encoder.names), placed("/estimator"):
@@ -83,7 +85,8 @@ class Training:
 
     def _estimate(self, estimator: Estimator, record: Json, chosen: tabular.Selection, request: Json) -> Json:
         n, k = record["rows"], _distinct(record, chosen.target)
-        shape = Shape(min(n, (request.get("rows") or {}).get("sample") or n), _width(record, chosen), k)
+        width = encoding.width(request["encoding"], record, chosen.features)
+        shape = Shape(min(n, (request.get("rows") or {}).get("sample") or n), width, k)
         chunks = plan(estimator, shape, self._limits(request), request)
         flops = float(estimator.cost(shape.rows, shape.width, shape.classes).flops)
         seconds = flops / FLOPS_PER_SECOND * (1 + refits(request.get("validation")))
@@ -102,6 +105,7 @@ class Training:
         full, estimate = self.complete(request)
         name = full.get("name") or model_id
         spec = full | ({"chunks": estimate["chunks"]} if estimate["chunks"] else {})
+        spec["notices"] = estimate["warnings"]
         job = once(self.ledger, NewJob(
             "fit", model_id, spec, estimate["queue"], self._limits(full), full.get("priority", 0),
             (full["dataset"],), full.get("spread", False), tenant))  # fmt: skip
@@ -121,12 +125,12 @@ class Training:
         return {
             "artifact": self.artifacts.save(f"models/{job.resource}/{report.attempt}/model.joblib", stored, origin),
             "estimator": spec_of(estimator),
-            "features": _schema(done.encoder),
+            "features": encoding.schema(done.encoder),
             "target": _target_schema(job.spec.get("target"), getattr(estimator, "classes_", None)),
             "rows": done.rows, "rows_dropped": done.dropped,
             "metrics": {"train": done.train, "validation": done.validation},
             "diagnostics": done.diagnostics.to_json(),
-            "warnings": [asdict(w) for w in notices],
+            "warnings": [*job.spec.get("notices", []), *encoding.notices(done.encoder), *map(asdict, notices)],
             "capabilities": capabilities(estimator),
             "fit_seconds": done.seconds,
         }  # fmt: skip
@@ -194,25 +198,12 @@ def _name(target: Any) -> str | tuple[str, ...] | None:
     return tuple(target) if isinstance(target, list) else target
 
 
-def _width(record: Json, chosen: tabular.Selection) -> int:
-    kinds = {c["name"]: c for c in record["columns"]}
-    return sum(
-        min(kinds[f]["distinct"], 1000) if kinds[f]["type"] in ("category", "text") else 1 for f in chosen.features
-    )
-
-
 def _distinct(record: Json, target: Any) -> int:
     """Number of classes (distinct labels), outputs, or 1."""
     if isinstance(target, tuple):
         return len(target)
     column = next((c for c in record["columns"] if c["name"] == target), None)
     return 1 if column is None or column["type"] == "number" else max(1, min(column["distinct"], 1000))
-
-
-def _schema(encoder: TableEncoder) -> list[Json]:
-    return [
-        {"name": f.name, "type": f.type, **({"levels": list(f.levels)} if f.levels else {})} for f in encoder.features
-    ]
 
 
 def _target_schema(target: Any, classes: Any) -> Json | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from ml_core import parallel
 from ml_core.base import Estimator
 from ml_core.errors import InvalidData
 from ml_core.metrics.summary import metrics
-from ml_core.preprocessing.table import fit_encoder
+from ml_core.preprocessing.table_fit import fit_encoder
 from ml_core.registry import build
 from ml_core.selection.splits import Split, folds, holdout
 from service.errors import Invalid, Issue, NotReady
@@ -113,9 +113,9 @@ def score_fold(number: int, request: Json, datasets: Snapshot) -> Json:
 
 
 def score(request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Json:
-    """Fit encoding and estimator on the training rows alone; levels that only the test rows have are ignored."""
+    """Fit encoding and estimator on the training rows alone; what only the test rows have is ignored or filled."""
     fresh = build_estimator(request)
-    encoder = fit_encoder(rows_of(data.inputs, train), replace(data.encoding, unknown_level="ignore"))
+    encoder = fit_encoder(rows_of(data.inputs, train), data.encoding.held_out())
     part = subset(data, encoder, train)
     fit(fresh, part)
     held = subset(data, encoder, test)

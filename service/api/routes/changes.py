@@ -14,7 +14,8 @@ from service.api.bodies import StrictRoute
 from service.api.deps import BayesianId, Ending, IdempotencyKey, Prefer, Tenant, Use, once, wait_seconds
 from service.api.problems import document
 from service.api.routes.models import accepted
-from service.api.schemas import LENGTHS, ROW_EXAMPLE, ModelOut, Strict
+from service.api.schemas import LENGTHS, ROW_EXAMPLE, ModelOut
+from service.api.strict import Strict
 from service.errors import Conflict, Invalid, Malformed, NotFound, QueueFull, TooLarge, Unsupported
 
 router = APIRouter(prefix="/v1/models/{model_id}", route_class=StrictRoute, tags=["Models"])
