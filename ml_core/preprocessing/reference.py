@@ -17,7 +17,8 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData
-from ml_core.preprocessing.table import LEVELLED, Column, Table
+from ml_core.preprocessing.policies import LEVELLED
+from ml_core.preprocessing.table import Column, Table
 
 POINTS = 256
 MAX_KEPT = 2_000
