@@ -165,7 +165,10 @@ class DatasetPatch(Strict):
     description: str | None = Field(None, max_length=10_000, description="New description.")
     labels: dict[str, str] | None = Field(None, description="Replaces the labels.")
     columns: dict[str, dict[str, Any]] | None = Field(
-        None, description="Corrections of `role` or `type` by column name."
+        None, description=(
+            "Corrections by column name: `role`, `type`, `levels` (the order), `misfits` (`error` or `missing`: cells "
+            "that do not fit the type), `format` (of dates, such as `%d/%m/%Y`)."
+        )
     )
 
 

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from service.disk import full_disk
 from service.errors import Invalid, Issue
-from service.intake.delimited import guess_encoding
+from service.intake.encoding import guess_encoding
 from service.intake.findings import MAX_COLUMNS, MAX_REJECTS, Json, ReadOptions, refuse
 from service.intake.sniff import HEAD
 

@@ -7,23 +7,10 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.intake.dates import DATE, DATETIME, ZONED, cast, day_and_month, days, instants, iso
 from service.intake.findings import Type, Typed
-from service.intake.types import (
-    DATE,
-    DATETIME,
-    EXACT,
-    NUMBER,
-    NUMBER_COMMA,
-    ODD_NULLS,
-    ZONED,
-    Rules,
-    all_match,
-    cast,
-    instants,
-    matches,
-    plain_numbers,
-    without,
-)  # fmt: skip
+from service.intake.numerals import families, grouped_pattern, number_pattern, plain_numbers
+from service.intake.types import EXACT, Rules, all_match, matches, without
 
 PLAIN = Rules()
 ARROW: dict[Type, pa.DataType] = {
@@ -32,17 +19,20 @@ ARROW: dict[Type, pa.DataType] = {
 }  # fmt: skip
 
 
-def parse(cells: pa.Array, kind: Type, rules: Rules) -> tuple[pa.Array, pa.Array]:
-    """Text cells as values of a stated type, and a mask of the cells that are no such values (null there). O(n)."""
+def parse(cells: pa.Array, kind: Type, rules: Rules, form: str | None = None) -> tuple[pa.Array, pa.Array]:
+    """Text cells as values of a stated type, and a mask of the cells that are no such values (null there). O(n).
+
+    Dates and times are ISO 8601, or written as in `form` (see `dates.iso`).
+    """
     if kind in {"text", "category"}:
         return cells, pa.repeat(pa.scalar(False), len(cells))
-    words = rules.nulls + (ODD_NULLS if rules.odd_nulls and kind in {"number", "integer"} else ())
-    cells = without(pc.utf8_trim_whitespace(cells), words)
+    cells = without(pc.utf8_trim_whitespace(cells), rules.loose)
+    cells = iso(cells, form) if form else cells
     values = _PARSERS[kind](cells, rules)
     return values, pc.and_(pc.is_valid(cells), pc.is_null(values))
 
 
-def convert(typed: Typed, kind: Type, rules: Rules = PLAIN) -> tuple[pa.Array, pa.Array]:
+def convert(typed: Typed, kind: Type, rules: Rules = PLAIN, form: str | None = None) -> tuple[pa.Array, pa.Array]:
     """A typed column as another type, and the mask of cells that cannot be; a datetime becomes its date. O(n)."""
     array, here = typed.array, typed.type
     if here == kind or {here, kind} <= {"text", "category"}:
@@ -54,31 +44,50 @@ def convert(typed: Typed, kind: Type, rules: Rules = PLAIN) -> tuple[pa.Array, p
     if here == "date" and kind == "datetime":
         return pc.cast(array, pa.timestamp("us")), pa.repeat(pa.scalar(False), len(array))
     text = pc.cast(array, pa.string())
-    return (text, pa.repeat(pa.scalar(False), len(array))) if kind in {"text", "category"} else parse(text, kind, rules)
+    if kind in {"text", "category"}:
+        return text, pa.repeat(pa.scalar(False), len(array))
+    return parse(text, kind, rules, form)
 
 
 def _each(cells: pa.Array, pattern: str, turn: Callable[[pa.Array], pa.Array | None], kind: pa.DataType) -> pa.Array:
-    """Cast the cells that match; where the cast refuses some of those, try them one by one."""
-    cells = pc.if_else(matches(cells, pattern), cells, pa.scalar(None, cells.type))
+    """Cast the cells that match; what the cast refuses is null. O(n), and O(log n) for each of those."""
+    return _halved(pc.if_else(matches(cells, pattern), cells, pa.scalar(None, cells.type)), turn, kind)
+
+
+def _halved(cells: pa.Array, turn: Callable[[pa.Array], pa.Array | None], kind: pa.DataType) -> pa.Array:
     values = turn(cells)
-    if values is None:
-        single = (turn(cells.slice(i, 1)) for i in range(len(cells)))
-        values = pa.concat_arrays([pa.nulls(1, kind) if v is None else v for v in single])
-    return values
+    if values is not None:
+        return values
+    if len(cells) == 1:
+        return pa.nulls(1, kind)
+    half = len(cells) // 2
+    return pa.concat_arrays([_halved(part, turn, kind) for part in (cells.slice(0, half), cells.slice(half))])
+
+
+def _ungrouped(cells: pa.Array, rules: Rules) -> pa.Array:
+    """Cells with a decimal point and no plus, where digits in groups of three stand without the marks between them."""
+    for marks in families(rules.decimal):
+        if pc.any(matches(cells, grouped_pattern(rules.decimal, marks))).as_py():
+            cells = pc.if_else(
+                matches(cells, grouped_pattern(rules.decimal, marks)),
+                pc.replace_substring_regex(cells, f"[{marks}]", ""), cells,
+            )  # fmt: skip
+    usable = matches(cells, number_pattern(rules.decimal))
+    return plain_numbers(pc.if_else(usable, cells, pa.scalar(None, cells.type)), rules.decimal)
 
 
 def _parse_number(cells: pa.Array, rules: Rules) -> pa.Array:
-    pattern = NUMBER if rules.decimal == "." else NUMBER_COMMA
-    return _each(cells, pattern, lambda c: cast(plain_numbers(c, rules), pa.float64()), pa.float64())
+    return _each(_ungrouped(cells, rules), "", lambda c: cast(c, pa.float64()), pa.float64())
 
 
 def _parse_integer(cells: pa.Array, rules: Rules) -> pa.Array:
-    sign = "." if rules.decimal == "." else ","
-    plain = pc.replace_substring_regex(cells, rf"^\+|[{sign}]0*$", "")
-    whole = _each(plain, r"^-?\d+$", lambda c: cast(c, pa.int64()), pa.int64())
+    plain = _ungrouped(cells, rules)
+    whole = _each(
+        pc.replace_substring_regex(plain, r"\.0*$", ""), r"^-?\d+$", lambda c: cast(c, pa.int64()), pa.int64()
+    )
     if whole.null_count == cells.null_count:
         return whole
-    numbers = _parse_number(cells, rules)
+    numbers = _each(plain, "", lambda c: cast(c, pa.float64()), pa.float64())
     usable = pc.and_(pc.equal(pc.round(numbers), numbers), pc.less_equal(pc.abs(numbers), float(EXACT)))
     return pc.coalesce(whole, pc.cast(pc.if_else(usable, numbers, pa.scalar(None, pa.float64())), pa.int64()))
 
@@ -91,8 +100,11 @@ def _parse_boolean(cells: pa.Array, rules: Rules) -> pa.Array:
 
 
 def _parse_date(cells: pa.Array, rules: Rules) -> pa.Array:
+    ordered = day_and_month(cells)
+    if ordered is not None:
+        return ordered[0]
     compact = pc.replace_substring_regex(cells, r"^(\d{4})(\d{2})(\d{2})$", r"\1-\2-\3")
-    return _each(compact, DATE, lambda c: cast(pc.replace_substring(c, "/", "-"), pa.date32()), pa.date32())
+    return _each(compact, DATE, days, pa.date32())
 
 
 def _parse_datetime(cells: pa.Array, rules: Rules) -> pa.Array:

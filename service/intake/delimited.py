@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import codecs
 import csv
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,8 @@ import pyarrow.csv as pacsv
 
 from service.disk import full_disk
 from service.errors import TooLarge
+from service.intake.cutting import split_blanks
+from service.intake.encoding import check_western, guess_encoding, undecodable
 from service.intake.findings import (
     IN_MEMORY,
     MAX_COLUMNS,
@@ -30,18 +31,17 @@ from service.intake.findings import (
     refuse,
     warning,
 )
-from service.intake.scan import check_quotes, ragged, reject_of, rejects
-from service.intake.sniff import HEAD, Dialect, dialect, split_blanks
-from service.intake.unpack import unread
+from service.intake.opening import COMMENTS
+from service.intake.scan import MAX_FIELD, check_quotes, ragged, reject_of, rejects
+from service.intake.sniff import HEAD, NO_ROWS, Dialect, dialect
+from service.intake.trimming import without_comments, without_trailing
 
 BLOCK = 1 << 20
 PARSE_BLOCK = 8 << 20
-BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+SMALL = 4 << 20
+BLANK = " \t\r\n\v\f\x1a"
+HEAD_LINES = 20
+MAX_HEAD = 16 << 20
 
 
 @dataclass
@@ -66,7 +66,8 @@ def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str,
         if quotes is not None:
             return path, "utf-8", quotes
         if encoding:
-            raise refuse("/file", "encoding", f"The file is not {encoding}; name its encoding, such as cp1252.")
+            raise undecodable(path, encoding)
+        check_western(path)
         found = "cp1252"
     target, quotes = scratch / "utf8", 0
     try:
@@ -79,24 +80,8 @@ def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str,
                 quotes += block.count('"')
                 sink.write(block)
     except UnicodeError as error:
-        raise refuse("/file", "encoding", f"The file is not {found}: {error}. Name its encoding.") from error
+        raise undecodable(path, found) from error
     return target, found, quotes
-
-
-def guess_encoding(head: bytes) -> str:
-    """By byte order mark, then by where the NUL bytes are; Invalid for binary data."""
-    for mark, name in BOMS:
-        if head.startswith(mark):
-            return name
-    even, odd = head[0::2].count(0), head[1::2].count(0)
-    half = len(head) / 2
-    if odd > 0.4 * half and even < 0.1 * half:
-        return "utf-16-le"
-    if even > 0.4 * half and odd < 0.1 * half:
-        return "utf-16-be"
-    if even + odd > 0 and len(re.findall(rb"[\x00-\x08\x0e-\x1f]", head)) > 0.01 * len(head):
-        raise unread("binary data of an unknown kind")
-    return "utf-8"
 
 
 def _survey(path: Path) -> int | None:
@@ -117,32 +102,42 @@ def _survey(path: Path) -> int | None:
 def read_cells(path: Path, options: ReadOptions, shelf: Shelf) -> Cells:
     """Parse the file completely, or refuse it with the first rejects."""
     plain, encoding, quotes = as_utf8(path, options.encoding, shelf.folder)
-    with plain.open("rb") as source:
-        head = source.read(HEAD)
-    sample = head.decode("utf-8-sig", errors="ignore")
+    sample, complete = _head(plain)
     if not sample.strip():
         raise refuse("/file", "empty_file", "The file is empty.")
-    how = dialect(sample, len(head) < HEAD, options)
+    how = dialect(sample, complete, options)
     if len(how.names) > MAX_COLUMNS:
         raise TooLarge(f"The file has {len(how.names)} columns; the limit is {MAX_COLUMNS}.")
-    if quotes % 2:
+    if quotes and (quotes % 2 or plain.stat().st_size < SMALL):
         check_quotes(plain, how)
     record = {
         "encoding": encoding, "delimiter": how.delimiter, "decimal": how.decimal, "header": how.header,
         "skipped_lines": how.skip, "null_values": list(options.nulls),
     }  # fmt: skip
+    if how.padded or how.delimiter == WHITESPACE:
+        plain, how = _tabbed(plain, how, shelf.folder)
     cells = Cells(how.names, pa.table({}), how, plain, record, _notes(encoding, how, options))
     cells.table = _parse(plain, how, options, shelf, cells)
     if not cells.table.num_rows:
-        raise refuse("/file", "no_rows", "The file has no rows below its header.")
+        raise refuse("/file", "no_rows", NO_ROWS)
     if quotes and any(pc.any(pc.match_substring(column, "\n")).as_py() for column in cells.table.columns):
         check_quotes(plain, how)
     return cells
 
 
+def _head(path: Path) -> tuple[str, bool]:
+    """The beginning of the text, longer where lines are long, and whether that is all of it."""
+    with path.open("rb") as source:
+        head = source.read(HEAD)
+        while len(head) < MAX_HEAD and head.count(b"\n") < HEAD_LINES and (more := source.read(HEAD)):
+            head += more
+        complete = not source.read(1)
+    return head.decode("utf-8-sig", errors="ignore"), complete
+
+
 def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
     """What was guessed and may be wrong."""
-    notes = []
+    notes = list(how.notes)
     if options.encoding is None and encoding == "cp1252":
         advice = "Set encoding if that is wrong."
         notes.append(warning("encoding", "The file is not UTF-8; it was read as cp1252.", advice))
@@ -156,14 +151,16 @@ def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
 
 
 def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: Cells) -> pa.Table:
-    if how.delimiter == WHITESPACE:
-        path = _tabbed(path, how, shelf.folder)
     bad: list[Any] = []
+    comments: list[str] = []
 
     def reject(row: Any) -> str:
-        if row.text.strip():
+        if row.text.startswith(COMMENTS):
+            comments.append(row.text)
+        elif row.text.strip(BLANK):
             bad.append(row if len(bad) < MAX_REJECTS else None)
-        return "skip" if options.on_error == "skip" or not row.text.strip() else "error"
+            return "skip" if options.on_error == "skip" else "error"
+        return "skip"
 
     try:
         table = _stream(path, how, options, shelf, reject)
@@ -179,6 +176,12 @@ def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: 
         first = rejects(path, how)[:1]
         seen = f"; first: line {first[0][0]}, {first[0][1]}" if first else ""
         cells.warnings.append(warning("skipped_rows", f"{len(bad)} rows were left out{seen}."))
+    table, notes = without_comments(table, how, comments, path)
+    cells.warnings += notes
+    if how.trailing:
+        table, notes = without_trailing(table, how, path)
+        cells.warnings += notes
+        cells.names = how.names[: table.num_columns]
     return table
 
 
@@ -191,7 +194,7 @@ def _stream(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, reject
             column_names=keys, skip_rows=how.skip, skip_rows_after_names=int(how.header), block_size=PARSE_BLOCK,
         ),
         parse_options=pacsv.ParseOptions(
-            delimiter="\t" if how.delimiter == WHITESPACE else how.delimiter, newlines_in_values=True,
+            delimiter=how.delimiter, newlines_in_values=True,
             ignore_empty_lines=not blanks, invalid_row_handler=reject,
         ),
         convert_options=pacsv.ConvertOptions(
@@ -218,10 +221,16 @@ def _trimmed(table: pa.Table, path: Path) -> pa.Table:
     return table.slice(0, max(0, table.num_rows - max(0, len(tail) - len(tail.rstrip(b"\n")) - 1)))
 
 
-def _tabbed(path: Path, how: Dialect, scratch: Path) -> Path:
-    """The text with tabs for runs of blanks, line by line, so that line numbers stay."""
+def _tabbed(path: Path, how: Dialect, scratch: Path) -> tuple[Path, Dialect]:
+    """The text with tabs for runs of blanks or for delimiters with blanks behind, record by record, lines as before."""
     target = scratch / "tabbed"
-    with full_disk(), path.open(encoding="utf-8-sig") as source, target.open("w", encoding="utf-8", newline="") as sink:
+    with (
+        full_disk(),
+        path.open(encoding="utf-8-sig", newline="" if how.padded else None) as source,
+        target.open("w", encoding="utf-8", newline="") as sink,
+    ):
+        csv.field_size_limit(MAX_FIELD)
+        cut = csv.reader(source, delimiter=how.delimiter, skipinitialspace=True) if how.padded else None
         writer = csv.writer(sink, delimiter="\t", lineterminator="\n")
-        writer.writerows(split_blanks(line) for line in source)
-    return target
+        writer.writerows(cut or (split_blanks(line) for line in source))
+    return target, replace(how, delimiter="\t", padded=False)

@@ -17,8 +17,9 @@ from service.errors import Invalid, Issue
 Type = Literal["number", "integer", "boolean", "category", "text", "datetime", "date"]
 TYPES: tuple[Type, ...] = ("number", "integer", "boolean", "category", "text", "datetime", "date")
 FORMATS = ("csv", "tsv", "ndjson", "json", "parquet", "arrow", "xlsx", "npy", "npz", "arff", "libsvm")
-NULLS = ("", "NA", "N/A", "#N/A", "null", "NULL", "NaN", "nan", "None")
+NULLS = ("", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "null", "NULL", "NaN", "nan", "NAN", "None", "\\N")
 WHITESPACE = "whitespace"
+ON_ERROR = ("error", "skip", "missing")
 MAX_REJECTS = 20
 MAX_COLUMNS = 20_000
 IN_MEMORY = 64 << 20
@@ -30,9 +31,21 @@ def refuse(where: str, code: str, detail: str) -> Invalid:
     return Invalid(detail, issues=(Issue(where, code, detail),))
 
 
+def open_quote(line: int, why: object) -> Invalid:
+    """The refusal of a double quote that never closes, or closes inside a field."""
+    detail = f"A double quote on line {line} is not closed properly ({why})."
+    advice = "Double it inside a quoted field, or remove it; backslashes do not escape it."
+    return refuse(f"/file/line/{line}", "unbalanced_quote", f"{detail} {advice}")
+
+
 def warning(code: str, message: str, advice: str = "") -> Json:
     """One entry of `warnings`."""
     return {"code": code, "message": message, "advice": advice}
+
+
+def about_column(name: str, note: Json) -> Json:
+    """The warning of a column with the column's name in it."""
+    return note | {"message": f"Column {name!r} {note['message']}", "column": name}
 
 
 @dataclass(frozen=True)
@@ -66,8 +79,8 @@ class ReadOptions:
             issues.append(Issue("/decimal", "bad_decimal", f"{self.decimal!r} is the delimiter too."))
         if self.encoding is not None and not _known(self.encoding):
             issues.append(Issue("/encoding", "unknown_encoding", f"{self.encoding!r} is no known text encoding."))
-        if self.on_error not in {"error", "skip"}:
-            issues.append(Issue("/on_error", "bad_on_error", f"{self.on_error!r} is neither 'error' nor 'skip'."))
+        if self.on_error not in ON_ERROR:
+            issues.append(Issue("/on_error", "bad_on_error", f"{self.on_error!r} is none of {_any(ON_ERROR)}."))
         issues += [
             Issue(pointer("types", name), "unknown_type", f"{kind!r} is no column type; use {_any(TYPES)}.")
             for name, kind in self.types.items()
@@ -97,14 +110,15 @@ def _known(encoding: str) -> bool:
 class Typed:
     """A column in its canonical Arrow type (one chunk) with what our readers call that type.
 
-    `explicit` says that the file or the caller fixed the type, so that it is not reconsidered.
+    `explicit` says that the file or the caller fixed the type, so that it is not reconsidered; `odd_nulls` counts words
+    that mean missing in this column only.
     """
 
     array: pa.Array
     type: Type
     warnings: tuple[Json, ...] = ()
     explicit: bool = False
-    odd_nulls: tuple[str, ...] = ()
+    odd_nulls: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

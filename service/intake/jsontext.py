@@ -129,7 +129,7 @@ def _fill(builder: Builder, records: Iterable[tuple[int, str]], unit: str, optio
             block.append(decode(text))
         except ValueError as error:
             skipped += 1
-            if options.on_error == "error":
+            if options.on_error != "skip":
                 issues.append(
                     Issue(
                         f"/file/{unit}/{number}", "bad_record", f"{unit.capitalize()} {number}: {error}: {text[:200]!r}"

@@ -29,9 +29,9 @@ def read_libsvm(path: Path, options: ReadOptions, shelf: Shelf, cap: int) -> tup
                 rows += 1
                 continue
             issues.append(Issue(f"/file/line/{number}", "bad_row", f"Line {number}: {reason}: {line.strip()[:200]}"))
-            if len(issues) >= MAX_REJECTS and options.on_error == "error":
+            if len(issues) >= MAX_REJECTS and options.on_error != "skip":
                 break
-    if issues and options.on_error == "error":
+    if issues and options.on_error != "skip":
         raise Invalid(issues[0].detail, issues=tuple(issues))
     names, columns = _columns(labels, groups, entries, cap)
     typed = [canonical(name, pa.array(column)) for name, column in zip(names, columns, strict=True)]

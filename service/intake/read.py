@@ -13,26 +13,27 @@ import pyarrow.compute as pc
 
 from ml_core.errors import pointer
 from service.errors import Invalid, Issue
-from service.intake import arff
+from service.intake import arff, misfits
 from service.intake.arrays import read_npy, read_npz
 from service.intake.columnar import read_arrow, read_parquet
-from service.intake.convert import convert, parse
-from service.intake.delimited import Cells, guess_encoding, read_cells
+from service.intake.convert import parse
+from service.intake.delimited import Cells, read_cells
+from service.intake.encoding import guess_encoding
 from service.intake.findings import (
-    MAX_REJECTS,
     Json,
     Reading,
     ReadOptions,
     Shelf,
     Type,
     Typed,
+    about_column,
     one_chunk,
     refuse,
     warning,
 )
 from service.intake.jsontext import read_json
 from service.intake.libsvm import read_libsvm
-from service.intake.scan import records
+from service.intake.nulls import COUNTED, null_counts
 from service.intake.sniff import HEAD, binary_format, text_format
 from service.intake.types import ODD_NULLS, Rules, infer
 from service.intake.unpack import archive_format, unpack
@@ -91,7 +92,9 @@ def find_format(path: Path, options: ReadOptions) -> str:
 def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json, how: Json | None = None) -> Reading:
     cells = read_cells(path, options, shelf)
     names, notes = tidy_names(cells.names)
-    rules = Rules(cells.dialect.decimal, options.nulls, options.null_values is None)
+    decimal, mark = cells.dialect.decimal, cells.source["delimiter"]
+    doubtful = options.decimal is None and (mark == ";" or decimal == ",")
+    rules = Rules(decimal, options.nulls, options.null_values is None, doubtful)
     wanted = _wanted(options, names)
     masks: list[pa.Array] = []
 
@@ -100,67 +103,59 @@ def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json, how: 
         if names[i] not in wanted:
             typed = infer(text, rules)
         else:
-            values, bad = parse(text, wanted[names[i]], rules)
-            if pc.any(bad).as_py():
-                if options.on_error == "error":
-                    raise _misfits(names[i], i, wanted[names[i]], text, bad, cells)
-                masks.append(bad)
-            typed = Typed(values, wanted[names[i]], explicit=True)
+            typed, bad = _stated(text, wanted[names[i]], rules, options)
+            if bad is not None and options.on_error == "error":
+                raise misfits.refused(names[i], i, wanted[names[i]], text, bad, cells.path, cells.dialect)
+            masks.extend([] if bad is None else [bad])
         return replace(typed, array=shelf.keep(typed.array))
 
     with ThreadPoolExecutor(THREADS) as pool:
         columns = list(pool.map(column, range(len(names))))
-    odd = [w for w in ODD_NULLS if any(w in c.odd_nulls for c in columns)]
-    cells.source["null_values"] += odd
+    _told(cells, columns, options)
     if masks:
-        columns = _without_rows(columns, masks, cells)
+        columns, skipped = _without_rows(columns, masks)
+        cells.source["skipped_rows"] = cells.source.get("skipped_rows", 0) + skipped["count"]
+        cells.warnings.append(skipped)
     told = cells.source if how is None else {"null_values": cells.source["null_values"]} | how
     return _assemble(names, columns, options, source | told, notes + cells.warnings, done=True)
 
 
-def _without_rows(columns: list[Typed], masks: list[pa.Array], cells: Cells) -> list[Typed]:
-    """Leave out the rows in which a cell does not fit its stated type."""
+def _stated(text: pa.Array, kind: Type, rules: Rules, options: ReadOptions) -> tuple[Typed, pa.Array | None]:
+    """The column as the stated type; and the mask of cells that do not fit, unless they are missing on request."""
+    values, bad = parse(text, kind, rules)
+    notes, odd = misfits.zeros_note(kind, text), misfits.words(text, values, bad)
+    misfit = pc.any(bad).as_py()
+    if misfit and options.on_error == "missing":
+        notes += (misfits.set_missing(kind, text, bad),)
+    typed = Typed(values, kind, notes, explicit=True, odd_nulls=odd)
+    return typed, bad if misfit and options.on_error != "missing" else None
+
+
+def _told(cells: Cells, columns: list[Typed], options: ReadOptions) -> None:
+    """Say in `source` which words were missing values (counted in files of moderate size) and what parts thousands."""
+    odd = {word for column in columns for word, _ in column.odd_nulls}
+    cells.source["null_values"] += sorted(odd - set(options.nulls), key=_place)
+    if cells.path.stat().st_size <= COUNTED:
+        counts = null_counts(cells.path, cells.dialect, cells.table, options.nulls, columns)
+        cells.source["null_counts"] = counts
+    marks = sorted({note["mark"] for column in columns for note in column.warnings if "mark" in note})
+    if marks:
+        cells.source["thousands"] = marks
+
+
+def _place(word: str) -> int:
+    return ODD_NULLS.index(word) if word in ODD_NULLS else len(ODD_NULLS)
+
+
+def _without_rows(columns: list[Typed], masks: list[pa.Array]) -> tuple[list[Typed], Json]:
+    """The columns without the rows in which a cell does not fit its stated type, and the warning that counts them."""
     bad = masks[0]
     for mask in masks[1:]:
         bad = pc.or_(bad, mask)
     count = pc.sum(bad).as_py()
-    cells.source["skipped_rows"] = cells.source.get("skipped_rows", 0) + count
-    cells.warnings.append(
-        warning("skipped_rows", f"{count} rows have cells that do not fit the stated types and were left out.")
-    )
-    return [replace(column, array=column.array.filter(pc.invert(bad))) for column in columns]
-
-
-def _misfits(name: str, at: int, kind: str, text: pa.Array, bad: pa.Array, cells: Cells) -> Invalid:
-    """Line and column of the first cells that are not of the stated type."""
-    rows = pc.indices_nonzero(bad)[:MAX_REJECTS].to_pylist()
-    lines = _lines_of(rows, cells)
-    issues = tuple(
-        Issue(
-            f"/file/line/{line}/column/{at + 1}",
-            "wrong_type",
-            f"Line {line}, column {name!r}: {text[row].as_py()[:100]!r} is no {kind}.",
-        )
-        for row, line in zip(rows, lines, strict=True)
-    )
-    count = pc.sum(bad).as_py()
-    return Invalid(f"{count} cells of column {name!r} are no {kind}. {issues[0].detail}", issues=issues)
-
-
-def _lines_of(rows: Sequence[int], cells: Cells) -> list[int]:
-    """The line on which each data row begins. O(cells up to the last)."""
-    wanted, lines, row = set(rows), [], -int(cells.dialect.header)
-    width = len(cells.dialect.names)
-    path = cells.path.with_name("tabbed") if cells.dialect.delimiter == "whitespace" else cells.path
-    for line, fields in records(path, cells.dialect):
-        if len(fields) != width and row >= 0:
-            continue
-        if row in wanted:
-            lines.append(line)
-        row += 1
-        if len(lines) == len(rows):
-            break
-    return lines + [0] * (len(rows) - len(lines))
+    text = f"{count} rows have cells that do not fit the stated types and were left out."
+    kept = [replace(column, array=column.array.filter(pc.invert(bad))) for column in columns]
+    return kept, warning("skipped_rows", text) | {"count": count}
 
 
 def _of_json(path: Path, form: str, options: ReadOptions, shelf: Shelf, source: Json) -> Reading:
@@ -207,9 +202,13 @@ def _assemble(
         names, renamed = tidy_names(names)
         notes = renamed + notes
         wanted = _wanted(options, names)
-        columns = [converted(n, c, wanted[n]) if n in wanted else c for n, c in zip(names, columns, strict=True)]
+        lenient = options.on_error == "missing"
+        columns = [
+            misfits.converted(n, c, wanted[n], missing=lenient, advice=misfits.ADVICE) if n in wanted else c
+            for n, c in zip(names, columns, strict=True)
+        ]
     for name, column in zip(names, columns, strict=True):
-        notes += [note | {"message": f"Column {name!r} {note['message']}", "column": name} for note in column.warnings]
+        notes += [about_column(name, note) for note in column.warnings]
     empty = [n for n, c in zip(names, columns, strict=True) if c.array.null_count == len(c.array)]
     if empty:
         shown = ", ".join(map(repr, empty[:MAX_NAMED]))
@@ -222,23 +221,6 @@ def _assemble(
         )
     table = pa.table([c.array for c in columns], names=list(names))
     return Reading(table, tuple(c.type for c in columns), source, tuple(notes))
-
-
-def converted(name: str, column: Typed, kind: Type) -> Typed:
-    """The column as a stated type; Invalid with the first cells that do not fit."""
-    values, bad = convert(column, kind)
-    if not pc.any(bad).as_py():
-        return Typed(values, kind, explicit=True)
-    rows = pc.indices_nonzero(bad)[:MAX_REJECTS].to_pylist()
-    issues = tuple(
-        Issue(
-            pointer("rows", row, name),
-            "wrong_type",
-            f"Row {row + 1}, column {name!r}: {str(column.array[row].as_py())[:100]!r} is no {kind}.",
-        )
-        for row in rows
-    )
-    raise Invalid(f"{pc.sum(bad).as_py()} cells of column {name!r} are no {kind}. {issues[0].detail}", issues=issues)
 
 
 def tidy_names(names: Sequence[str]) -> tuple[list[str], list[Json]]:

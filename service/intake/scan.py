@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import Invalid, Issue
-from service.intake.findings import MAX_REJECTS, WHITESPACE, refuse
+from service.intake.findings import MAX_REJECTS, WHITESPACE, open_quote
+from service.intake.opening import COMMENTS
 from service.intake.sniff import Dialect
 
 MAX_FIELD = 2**31 - 1
@@ -20,14 +21,14 @@ def records(path: Path, how: Dialect, *, strict: bool = False) -> Iterator[tuple
     with path.open(encoding="utf-8-sig", newline="") as source:
         for _ in range(how.skip):
             next(source)
-        reader, line = csv.reader(source, delimiter=_mark(how), strict=strict), how.skip + 1
+        reader = csv.reader(source, delimiter=how.delimiter, strict=strict, skipinitialspace=how.padded)
+        line = how.skip + 1
         try:
             for row in reader:
                 yield line, row
                 line = how.skip + reader.line_num + 1
         except csv.Error as error:
-            detail = f"A double quote on line {line} is not closed properly ({error}); double it or remove it."
-            raise refuse(f"/file/line/{line}", "unbalanced_quote", detail) from error
+            raise open_quote(line, error) from error
 
 
 def check_quotes(path: Path, how: Dialect) -> None:
@@ -37,17 +38,17 @@ def check_quotes(path: Path, how: Dialect) -> None:
             pass
 
 
-def _mark(how: Dialect) -> str:
-    return "\t" if how.delimiter == WHITESPACE else how.delimiter
-
-
-def rejects(path: Path, how: Dialect) -> list[tuple[int, str, str]]:
-    """Line, reason and content of the first rows that have another number of fields than the header."""
-    found = []
+def rejects(
+    path: Path, how: Dialect, *, comments: bool = False, width: int | None = None
+) -> list[tuple[int, str, str]]:
+    """Line, reason and content of the first rows (of `comments` too) with another number of fields than the header."""
+    found, width = [], len(how.names) if width is None else width
     for number, (line, row) in enumerate(records(path, how)):
-        if (how.header and number == 0) or len(row) == len(how.names) or (len(row) < 2 and not "".join(row).strip()):
+        if (how.header and number == 0) or len(row) == width or (len(row) < 2 and not "".join(row).strip()):
             continue
-        found.append((line, _wrong(len(row), len(how.names)), _mark(how).join(row)[:200]))
+        if row[0].startswith(COMMENTS) and not comments:
+            continue
+        found.append((line, _wrong(len(row), width), how.delimiter.join(row)[:200]))
         if len(found) == MAX_REJECTS:
             break
     return found

@@ -1,36 +1,37 @@
-"""What a file is, found from its first 256 KiB: its format, and the dialect of delimited text."""
+"""What a file is, found from its beginning: its format, and the dialect of delimited text."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
-from service.intake.findings import NULLS, WHITESPACE, ReadOptions, refuse
+from service.intake.cutting import DELIMITERS, LINE_END, NUMBER, RARE_DELIMITERS, fields, padded, width
+from service.intake.findings import WHITESPACE, Json, ReadOptions, open_quote, refuse, warning
+from service.intake.opening import comments_before, ends_empty, has_header, names_rows, text_before
 from service.intake.unpack import unread
 
 HEAD = 256 << 10
-SAMPLE_ROWS = 2000
-DELIMITERS = (",", ";", "\t", "|")
-FIELD = re.compile(r'"((?:[^"]|"")*)"|(\S+)')
-NUMBER = re.compile(r"^\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*$")
+NO_ROWS = "The file has no rows below its header. Set header=false if its only row holds values."
+TITLE = 80
 BINARY = (
     (b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"),
     (b"\x93NUMPY", "npy"), (b"\xd0\xcf\x11\xe0", "!an old Excel workbook (XLS)"), (b"%PDF", "!a PDF"),
     (b"SQLite format 3", "!an SQLite database"), (b"\x89HDF", "!an HDF5 file"), (b"BZh", "!packed with bzip2"),
     (b"\xfd7zXZ", "!packed with xz"), (b"ORC", "!an ORC file"), (b"Obj\x01", "!an Avro file"),
 )  # fmt: skip
-LINE_END = re.compile("\r\n|\r|\n")
 LIBSVM = re.compile(r"^[+-]?[\d.]+([eE][+-]?\d+)?(\s+(qid|\d+):\S+)+\s*(#.*)?$")
+GROUPED = "[+-]?\\d{{1,3}}([{}'\u2019\u00a0\u2009\u202f ]\\d{{3}})+"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How delimited text is written; `skip` lines come before the header (or before the first row)."""
+    """How delimited text is written; `skip` lines come before the header (or before the first row).
+
+    `comment` is the mark of lines that are left out, `padded` means blanks between delimiters and quotes, `trailing`
+    that every row ends with a delimiter (the last of `names` is then empty), `short` that the header does not.
+    """
 
     delimiter: str
     decimal: str
@@ -38,6 +39,11 @@ class Dialect:
     skip: int
     names: tuple[str, ...]
     row_names: bool = False
+    comment: str = ""
+    padded: bool = False
+    trailing: bool = False
+    short: bool = False
+    notes: tuple[Json, ...] = ()
 
 
 def binary_format(head: bytes) -> str | None:
@@ -74,83 +80,83 @@ def dialect(sample: str, complete: bool, options: ReadOptions) -> Dialect:
     delimiter = {"tab": "\t"}.get(options.delimiter or "", options.delimiter) or (
         "\t" if options.format == "tsv" else None
     )
-    told = re.match(r"^\ufeff?sep=(.)$", lines[0])
+    told = re.match('^\ufeff?"?sep=(.)"?$', lines[0])
     delimiter = delimiter or (told[1] if told else None)
-    skip = 1 if told else _preamble(lines, delimiter)
-    body = "\n".join(lines[skip:])
-    delimiter = delimiter or _delimiter(body, complete)
-    rows = fields(body, delimiter, complete)
+    skip, comment = (1, "") if told else comments_before(lines, delimiter)
+    left = [line for line in lines[skip:] if not (comment and line.startswith(comment))]
+    delimiter = delimiter or _delimiter("\n".join(left), complete)
+    rows = fields("\n".join(left), delimiter, complete)
     if not rows:
         raise refuse("/file", "no_rows", "The file has no row with any text.")
-    decimal = options.decimal or _decimal(rows, delimiter)
-    header = _has_header(rows) if options.header is None else options.header
-    names = tuple(rows[0]) if header else tuple(f"column_{i + 1}" for i in range(_width(rows)))
+    title = 0 if options.header is False else text_before(lines[skip:], delimiter, rows)
+    notes = _title_note(lines[skip : skip + title]) if title else ()
+    rows = rows[sum(1 for line in lines[skip : skip + title] if line.strip()) :]
+    _check_quotes("\n".join(lines[skip + title :]), delimiter, complete, skip + title)
+    return _of_rows(rows, delimiter, complete, options, Dialect(
+        delimiter, "", True, skip + title, (), comment=comment, padded=padded("\n".join(left), delimiter), notes=notes,
+    ))  # fmt: skip
+
+
+def _of_rows(rows: list[list[str]], delimiter: str, complete: bool, options: ReadOptions, so_far: Dialect) -> Dialect:
+    """The dialect with what the first rows tell: decimal mark, header, names."""
+    header = has_header(rows) if options.header is None else options.header
+    names = tuple(rows[0]) if header else tuple(f"column_{i + 1}" for i in range(width(rows)))
     if header and complete and len(rows) == 1:
-        raise refuse("/file", "no_rows", "The file has no rows below its header.")
-    named = header and _names_rows(rows)
-    return Dialect(delimiter, decimal, header, skip, ("row", *names) if named else names, named)
+        raise refuse("/file", "no_rows", NO_ROWS)
+    trailing = delimiter != WHITESPACE and ends_empty(rows, header)
+    named = header and not trailing and names_rows(rows)
+    if trailing:
+        names = (*names[: width(rows[1:] or rows) - 1], "")
+    notes = so_far.notes + (_uncut_note(rows) if len(names) == 1 and options.delimiter is None else ())
+    return replace(
+        so_far, decimal=options.decimal or _decimal(rows, delimiter), header=header, row_names=named, trailing=trailing,
+        short=header and trailing and len(rows[0]) < len(names), names=("row", *names) if named else names, notes=notes,
+    )  # fmt: skip
 
 
-def _names_rows(rows: list[list[str]]) -> bool:
-    """Whether each row begins with its name, for which the header has no field (as R writes tables)."""
-    body = rows[1:]
-    if len(rows[0]) < 2 or any(len(row) != len(rows[0]) + 1 for row in body):
-        return False
-    first = [row[0] for row in body]
-    counted = len(first) > 2 and first == [str(i + 1) for i in range(len(first))]
-    return counted or (len(set(first)) == len(first) and not any(map(NUMBER.match, first)))
+def _title_note(lines: list[str]) -> tuple[Json, ...]:
+    shown = ", ".join(repr(line[:TITLE]) for line in lines if line.strip())
+    text = f"Text above the header was left out: {shown}."
+    return (warning("preamble", text, "Set header=false if these lines are rows."),)
 
 
-def split_blanks(line: str) -> list[str]:
-    """Fields between runs of blanks; double quotes keep blanks inside a field."""
-    return [m[1].replace('""', '"') if m[1] is not None else m[2] for m in FIELD.finditer(line)]
+def _uncut_note(rows: list[list[str]]) -> tuple[Json, ...]:
+    """The warning that one column may be several, between which a mark stands that is not known as a delimiter."""
+    cells = [row[0] for row in rows[:200]]
+    marks = [mark for mark in dict.fromkeys(re.findall(r"[^\w\s.+\"'-]", cells[0])) if _even(cells, mark)]
+    if len(cells) < 2 or not marks:
+        return ()
+    text = f"No delimiter was found and the rows were read as one column; every row has as many {marks[0]!r}."
+    return (warning("one_column", text, f"Set delimiter={marks[0]} if that parts the fields."),)
 
 
-def fields(body: str, delimiter: str, complete: bool) -> list[list[str]]:
-    """The first rows, without blank ones; the last is dropped when it may be cut off."""
-    if delimiter == WHITESPACE:
-        rows = [split_blanks(line) for line in LINE_END.split(body)]
-    else:
-        reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
-        rows = []
-        try:
-            for row in reader:
-                rows.append(row)
-                if len(rows) > SAMPLE_ROWS:
-                    break
-        except csv.Error as error:
-            raise refuse(
-                f"/file/line/{reader.line_num}", "unreadable_line", f"Line {reader.line_num}: {error}."
-            ) from error
-    if not complete and 1 < len(rows) <= SAMPLE_ROWS:
-        rows.pop()
-    return [row for row in rows if row and not (len(row) == 1 and not row[0].strip())]
+def _even(cells: list[str], mark: str) -> bool:
+    return len({cell.count(mark) for cell in cells}) == 1
 
 
-def _preamble(lines: Sequence[str], delimiter: str | None) -> int:
-    """How many lines before the table are blank or comments; a `#` in front of a proper header is no comment."""
-    skip = 0
-    while skip < len(lines) and (not lines[skip].strip() or lines[skip].startswith("#")):
-        skip += 1
-    if not 0 < skip < len(lines) or not lines[skip - 1].startswith("#"):
-        return skip
-    for mark in (delimiter,) if delimiter and delimiter != WHITESPACE else DELIMITERS:
-        if 0 < lines[skip - 1].count(mark) == lines[skip].count(mark):
-            return skip - 1
-    return skip
-
-
-def _width(rows: Sequence[Sequence[str]]) -> int:
-    return Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+def _check_quotes(body: str, delimiter: str, complete: bool, skipped: int) -> None:
+    """Refuse text right after a closing quote, which would be glued to the field."""
+    if delimiter == WHITESPACE or '"' not in body:
+        return
+    reader = csv.reader(
+        io.StringIO(body, newline=""), delimiter=delimiter, strict=True, skipinitialspace=padded(body, delimiter)
+    )
+    line = skipped + 1
+    try:
+        for _ in reader:
+            line = skipped + reader.line_num + 1
+    except csv.Error as error:
+        if complete or "unexpected end" not in str(error):
+            raise open_quote(line, error) from error
 
 
 def _score(rows: list[list[str]]) -> tuple[float, int]:
     """Share of rows with the commonest width (a header of another width costs), and that width."""
-    width = _width(rows[1:] or rows)
-    if width < 2:
-        return 0.0, width
-    share = sum(len(row) == width for row in rows) / len(rows)
-    return (share if len(rows[0]) in {width, width - 1} else 0.3 * share), width
+    most = width(rows[1:] or rows)
+    if most < 2:
+        return 0.0, most
+    share = sum(len(row) == most for row in rows) / len(rows)
+    return (share if len(rows[0]) in {most, most - 1} else 0.3 * share), most
 
 
 def _delimiter(body: str, complete: bool) -> str:
@@ -158,6 +164,7 @@ def _delimiter(body: str, complete: bool) -> str:
     scores = {}
     for mark in DELIMITERS:
         rows = fields(body, mark, complete) if mark in body else []
+        rows = rows[_titles(body, mark, rows) :]
         if rows:
             scores[mark] = _score(rows)
             if mark == ";" and scores[mark][0] > 0.9 and _decimal(rows, mark) == ",":
@@ -168,38 +175,27 @@ def _delimiter(body: str, complete: bool) -> str:
     rows = fields(body, WHITESPACE, complete)
     if rows and _score(rows)[0] > max(0.9, scores.get(best, (0.0, 0))[0]) and any(map(NUMBER.match, rows[-1])):
         return WHITESPACE
-    return best if scores.get(best, (0.0, 0))[0] >= 0.3 else ","
+    rare = next((mark for mark in RARE_DELIMITERS if mark in body and _cuts_all(body, mark, complete)), None)
+    return rare or (best if scores.get(best, (0.0, 0))[0] >= 0.3 else ",")
+
+
+def _titles(body: str, mark: str, rows: list[list[str]]) -> int:
+    """How many rows are text above the table, if this is the delimiter."""
+    lines = LINE_END.split(body[: 1 << 14])
+    return sum(1 for line in lines[: text_before(lines, mark, rows)] if line.strip())
+
+
+def _cuts_all(body: str, mark: str, complete: bool) -> bool:
+    """Whether a rare delimiter cuts every row alike; a colon must not stand in times or once only."""
+    rows = fields(body, mark, complete)
+    even = len(rows) > 1 and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1
+    return even and (mark != ":" or (len(rows[0]) > 2 and not re.search(r"\d:\d\d", body)))
 
 
 def _decimal(rows: list[list[str]], delimiter: str) -> str:
     if delimiter == ",":
         return "."
     cells = [cell.strip() for row in rows[:200] for cell in row]
-    commas = sum(bool(re.match(r"^[+-]?\d*,\d+([eE][+-]?\d+)?$", cell)) for cell in cells)
-    points = sum(bool(re.match(r"^[+-]?\d*\.\d+([eE][+-]?\d+)?$", cell)) for cell in cells)
-    return "," if commas > points else "."
-
-
-def _has_header(rows: list[list[str]]) -> bool:
-    """By contrast of kind: a word above numbers is a name, a number above numbers is not.
-
-    Without numbers the first row is a header unless it has empty, repeated or recurring cells. Rising whole
-    numbers above decimals (years, column indices) are names too.
-    """
-    if len(rows) < 2:
-        return not (rows and all(NUMBER.match(cell) for cell in rows[0]))
-    first, columns = rows[0], list(zip(*(row for row in rows[1:] if len(row) == len(rows[0]))))  # noqa: B905
-    if not columns:
-        return True
-    bodies = [[cell for cell in column if cell.strip() not in NULLS] for column in columns]
-    numeric = [i for i, body in enumerate(bodies) if body and all(map(NUMBER.match, body))]
-    words = [first[i].strip() for i in numeric if first[i].strip() not in NULLS]
-    if any(not NUMBER.match(word) for word in words):
-        return True
-    if not numeric:
-        recurs = any(cell in body for cell, body in zip(first, bodies, strict=True))
-        return len(set(first)) == len(first) and all(c.strip() for c in first) and not recurs
-    if len(words) < len(numeric) or len(words) < 3 or not all(word.isdigit() for word in words):
-        return False
-    decimals = any("." in cell or "," in cell for i in numeric for cell in bodies[i])
-    return decimals and all(int(a) < int(b) for a, b in pairwise(words))
+    comma = re.compile(rf"^([+-]?\d*|{GROUPED.format('.')}),\d+([eE][+-]?\d+)?$")
+    point = re.compile(rf"^([+-]?\d*|{GROUPED.format(',')})\.\d+([eE][+-]?\d+)?$")
+    return "," if sum(map(bool, map(comma.match, cells))) > sum(map(bool, map(point.match, cells))) else "."

@@ -2,8 +2,9 @@
 
 A column of text cells becomes the first of these that fits all cells which are not missing:
 integer (64 bits) → number (nearest double) → boolean (true, false) → date → datetime → category or text.
-Codes with leading zeros and integers beyond 64 bits stay text. Text is a `category` when it has at most
-max(20, 5 % of the rows) and at most 1000 distinct values, unless more than ten values are all different.
+Codes with leading zeros, phone numbers with a plus, integers beyond 64 bits, and integers beyond 2^53 among decimals
+stay text. Text is a `category` when it has at most max(20, 5 % of the rows) and at most 1000 distinct values, unless
+more than ten values are all different.
 """
 
 from __future__ import annotations
@@ -13,44 +14,76 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.intake.dates import DATE, DATETIME, DAY_AND_MONTH, ZONED, cast, day_and_month, days, instants
 from service.intake.findings import NULLS, Json, Type, Typed, warning
+from service.intake.hints import hints
+from service.intake.numerals import (
+    POINT,
+    doubtful_note,
+    grouped_note,
+    grouped_pattern,
+    grouping,
+    number_pattern,
+    plain_numbers,
+)  # fmt: skip
 
 EXACT = 2**53
-ODD_NULLS = ("?", "-")
-NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
-NUMBER_COMMA = r"^[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
-DATE = r"^\d{4}([-/])\d{2}[-/]\d{2}$"
-DATETIME = r"^\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?$"
-ZONED = r"^\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)$"
-SHOWN = 5
+ODD_NULLS = (
+    "?", "-", "--", ".", "n.a.", "N.A.", "na", "Na", "none", "NONE", "Null", "missing", "Missing", "MISSING",
+    "#NULL!", "#VALUE!", "#DIV/0!", "#REF!", "#NUM!", "#NAME?", "1.#IND", "-1.#IND", "1.#QNAN",
+)  # fmt: skip
 SAMPLE = 1000
+BOOLEAN = "^(?i:true|false)$"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How cells are written: the decimal sign and the words for a missing value."""
+    """How cells are written: the decimal mark (and whether it is in doubt) and the words for a missing value.
 
-    decimal: str = "."
+    `odd_nulls`: `?`, `-` and the like are missing too in columns of numbers, booleans and times.
+    """
+
+    decimal: str = POINT
     nulls: tuple[str, ...] = NULLS
     odd_nulls: bool = True
+    doubtful: bool = False
+
+    @property
+    def loose(self) -> tuple[str, ...]:
+        """Words for a missing value in a column that is not text."""
+        return ("", *self.nulls, *(ODD_NULLS if self.odd_nulls else ()))
 
 
 def infer(cells: pa.Array, rules: Rules) -> Typed:
     """The typed column of text cells; missing cells are null already. O(n)."""
+    if cells.null_count < len(cells) and pc.all(pc.starts_with(cells, " ")).as_py():  # `a, b, c`
+        bare, odd = loosened(cells, replace(rules, odd_nulls=False))
+        found = _infer(bare, rules)
+        return replace(found, odd_nulls=odd + found.odd_nulls)
+    return _infer(cells, rules)
+
+
+def _infer(cells: pa.Array, rules: Rules) -> Typed:
     if cells.null_count == len(cells):
         return Typed(pa.nulls(len(cells), pa.float64()), "number")
-    cells = _unpadded(cells, rules)
-    if rules.decimal == "." and not pc.any(pc.starts_with(cells, "+")).as_py():
+    if rules.decimal == POINT and not pc.any(pc.starts_with(cells, "+")).as_py():
         quick = _plain(cells)
         if quick is not None:
-            return quick
+            return _doubted(quick, cells, rules)
     bare = without(cells, tuple(w for w in rules.nulls if w))
-    for attempt in (lambda c: _numeric(c, rules), _boolean, _date, _datetime):
-        found = attempt(bare)
-        if found is not None:
-            return found
+    sample = sampled(bare)
+    found = _numeric(bare, sample, rules) or _marked(bare, sample, rules)
+    if found is not None:
+        return found
     text = without(cells, ("",) if "" in rules.nulls else ())
-    return Typed(text, text_type(text), _mixed(bare, rules))
+    return Typed(text, text_type(text), hints(without(bare, ("",)), text, sample, rules.decimal))
+
+
+def _doubted(found: Typed, cells: pa.Array, rules: Rules) -> Typed:
+    """The column with a warning where its decimal mark may part thousands."""
+    if not rules.doubtful or found.type != "number":
+        return found
+    return replace(found, warnings=found.warnings + doubtful_note(sampled(cells), cells, rules.decimal))
 
 
 def text_type(cells: pa.Array) -> Type:
@@ -60,13 +93,6 @@ def text_type(cells: pa.Array) -> Type:
         return "text"
     distinct = pc.count_distinct(cells, mode="only_valid").as_py()
     return "category" if distinct <= most and not (distinct == valid and valid > 10) else "text"
-
-
-def _unpadded(cells: pa.Array, rules: Rules) -> pa.Array:
-    """Cells without blanks around them where every cell starts with one (`a, b, c`)."""
-    if not pc.all(pc.starts_with(cells, " ")).as_py():
-        return cells
-    return without(pc.utf8_trim_whitespace(cells), rules.nulls)
 
 
 def without(cells: pa.Array, words: tuple[str, ...]) -> pa.Array:
@@ -91,11 +117,6 @@ def _some(cells: pa.Array, pattern: str) -> bool:
     return bool(pc.any(matches(cells, pattern)).as_py())
 
 
-def _first(cells: pa.Array) -> str:
-    at = pc.index(pc.is_valid(cells), True).as_py()
-    return "" if at < 0 else str(cells[at].as_py())
-
-
 def _codes(cells: pa.Array) -> Typed | None:
     """The column as text when a cell is an integer with a leading zero: a code, not a quantity."""
     starts = pc.or_(pc.starts_with(cells, "0"), pc.starts_with(cells, "-0"))
@@ -107,15 +128,7 @@ def _codes(cells: pa.Array) -> Typed | None:
     return Typed(cells, text_type(cells), (note,))
 
 
-def cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """The cast, or None when a cell does not allow it."""
-    try:
-        return pc.cast(cells, kind)
-    except pa.ArrowInvalid:
-        return None
-
-
-def _sample(cells: pa.Array) -> pa.Array:
+def sampled(cells: pa.Array) -> pa.Array:
     """At most about a thousand valid cells, evenly spread: what refutes a type here refutes it for the column."""
     valid = cells.drop_null() if cells.null_count else cells
     return valid.take(pa.array(range(0, len(valid), max(1, len(valid) // SAMPLE))))
@@ -123,7 +136,7 @@ def _sample(cells: pa.Array) -> pa.Array:
 
 def _plain(cells: pa.Array) -> Typed | None:
     """Integers or numbers as they stand. A cast that fails late is slow, so the sample goes first."""
-    sample = _sample(cells)
+    sample = sampled(cells)
     if cast(sample, pa.int64()) is not None:
         found = _integer(cells)
         if found is not None:
@@ -154,94 +167,101 @@ def _number(cells: pa.Array) -> Typed | None:
     if values is None:
         return None
     largest = pc.max(pc.abs(pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values))).as_py()
-    whole = largest is not None and largest > EXACT and matches(cells, r"^[+-]?\d+$")
+    whole = largest is not None and largest >= EXACT and matches(cells, r"^[+-]?\d+$")
     if whole and pc.all(whole).as_py():
         note = warning("huge_integers", "has integers beyond 64 bits and stays text, so that no digit is lost.")
         return Typed(cells, text_type(cells), (note,))
+    if whole and _rounded(cells.filter(pc.and_(whole, pc.greater_equal(pc.abs(values), float(EXACT))))):
+        text = "has decimals and integers beyond 2^53, and stays text: doubles cannot hold all their digits."
+        return Typed(cells, text_type(cells), (warning("huge_integers", text, "Set types to number to round them."),))
     notes: tuple[Json, ...] = ()
-    if whole and pc.any(pc.and_(whole, pc.greater(pc.abs(values), float(EXACT)))).as_py():
-        notes = (warning("inexact_integers", "mixes decimals and integers beyond 2^53; the latter were rounded."),)
     if largest == float("inf"):
         if not pc.all(matches(cells.filter(pc.is_inf(values)), "(?i)inf")).as_py():
             return None
         notes += (warning("infinite", "has infinite values.", "Most algorithms refuse them."),)
-    if pc.any(pc.is_nan(values)).as_py():
-        values = pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
-    return _codes(cells) or Typed(values, "number", notes)
+    nan = pc.is_nan(values)
+    odd = counts(cells.filter(nan)) if pc.any(nan).as_py() else ()
+    values = pc.if_else(nan, pa.scalar(None, pa.float64()), values) if odd else values
+    return _codes(cells) or Typed(values, "number", notes + _exponents(cells), odd_nulls=odd)
 
 
-def _numeric(cells: pa.Array, rules: Rules) -> Typed | None:
-    """Numbers with blanks, plus signs, a decimal comma, or `?` and `-` for missing."""
-    pattern = NUMBER if rules.decimal == "." else NUMBER_COMMA
-    words = (*rules.nulls, *(ODD_NULLS if rules.odd_nulls else ()))
-    sample = without(pc.utf8_trim_whitespace(_sample(cells)), words)
-    if not pc.all(matches(sample, pattern)).as_py():
+def _rounded(integers: pa.Array) -> bool:
+    """Whether one of these integers is no double. O(n), a few cells as a rule."""
+    return any(int(cell) != int(float(cell)) for cell in integers.to_pylist())
+
+
+def _exponents(cells: pa.Array) -> tuple[Json, ...]:
+    """The warning that `1e5`, `2e7` may be codes."""
+    pattern = r"^\d+[eE]\d+$"
+    if not all_match(sampled(cells), pattern) or not all_match(cells, pattern):
+        return ()
+    return (warning("exponents", "has values such as 1e5, read as numbers.", "Set types to text if they are codes."),)
+
+
+def counts(words: pa.Array) -> tuple[tuple[str, int], ...]:
+    """How often each word occurs, without blanks around it."""
+    counted = pc.value_counts(pc.utf8_trim_whitespace(words.drop_null()))
+    return tuple(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+
+
+def loosened(cells: pa.Array, rules: Rules) -> tuple[pa.Array, tuple[tuple[str, int], ...]]:
+    """Cells without blanks around them, words for a missing value missing, and how often each of those occurs."""
+    trimmed = pc.utf8_trim_whitespace(cells)
+    bare = without(trimmed, rules.loose)
+    if bare.null_count == cells.null_count:
+        return bare, ()
+    return bare, counts(trimmed.filter(pc.and_(pc.is_null(bare), pc.is_valid(trimmed))))
+
+
+def _numeric(cells: pa.Array, sample: pa.Array, rules: Rules) -> Typed | None:
+    """Numbers with blanks, plus signs, a decimal comma, digit groups, or words such as `?` for missing."""
+    pattern = number_pattern(rules.decimal)
+    sample = without(pc.utf8_trim_whitespace(sample), rules.loose)
+    if not all_match(sample, f"{pattern}|{grouped_pattern(rules.decimal)}") and len(sample) > sample.null_count:
         return None
-    bare = pc.utf8_trim_whitespace(cells)
-    bare = without(without(bare, rules.nulls), ODD_NULLS if rules.odd_nulls else ())
-    if not all_match(bare, pattern):
-        return None
-    plain = plain_numbers(bare, rules)
-    found = _plain(plain)
+    bare, odd = loosened(cells, rules)
+    good = matches(bare, pattern)
+    marks = ""
+    notes: tuple[Json, ...] = ()
+    if not pc.all(good, min_count=1).as_py():
+        marks = grouping(bare, good, rules.decimal) or ""
+        if not marks:
+            return None
+        notes = (grouped_note(bare, marks, rules.decimal),)
+    elif _some(bare, r"^\+\d{8,}$"):
+        note = warning("leading_plus", "has long whole numbers with a plus, such as phone numbers, and stays text.")
+        return Typed(cells, text_type(cells), (note,))
+    found = _plain(plain_numbers(bare, rules.decimal, marks))
     if found is None:
         return None
     if found.type in {"category", "text"}:
         return replace(found, array=cells)
-    if bare.null_count == cells.null_count:
-        return found
-    used = pc.unique(pc.utf8_trim_whitespace(cells)).to_pylist()
-    return replace(found, odd_nulls=tuple(w for w in ODD_NULLS if rules.odd_nulls and w in used))
+    found = replace(found, odd_nulls=odd + found.odd_nulls, warnings=found.warnings + notes)
+    return found if marks else _doubted(found, bare, rules)
 
 
-def plain_numbers(cells: pa.Array, rules: Rules) -> pa.Array:
-    """Cells without plus signs and with a decimal point."""
-    plain = pc.replace_substring(cells, ",", ".") if rules.decimal == "," else cells
-    return pc.replace_substring_regex(plain, r"^\+", "")
-
-
-def _boolean(cells: pa.Array) -> Typed | None:
-    if _first(cells).lower() not in {"true", "false"} or not all_match(cells, "^(?i:true|false)$"):
+def _marked(cells: pa.Array, sample: pa.Array, rules: Rules) -> Typed | None:
+    """Booleans, dates and times."""
+    sample = without(pc.utf8_trim_whitespace(sample), rules.loose)
+    patterns = (BOOLEAN, DATE, DATETIME, ZONED, DAY_AND_MONTH)
+    seen = next((pattern for pattern in patterns if all_match(sample, pattern)), None)
+    if seen is None:
         return None
-    return Typed(pc.equal(pc.utf8_lower(cells), "true"), "boolean")
-
-
-def _date(cells: pa.Array) -> Typed | None:
-    if not all_match(_sample(cells), DATE):
+    bare, odd = loosened(cells, rules)
+    if not all_match(bare, seen):
         return None
-    values = cast(pc.replace_substring(cells, "/", "-"), pa.date32()) if all_match(cells, DATE) else None
-    return None if values is None else Typed(values, "date")
+    found = _read_marked(bare, seen)
+    return None if found is None else replace(found, odd_nulls=odd)
 
 
-def _datetime(cells: pa.Array) -> Typed | None:
-    for pattern, zone in ((DATETIME, None), (ZONED, "UTC")):
-        if all_match(_sample(cells), pattern) and all_match(cells, pattern):
-            values = instants(cells, zone)
-            return None if values is None else Typed(values, "datetime")
-    return None
-
-
-def instants(cells: pa.Array, zone: str | None) -> pa.Array | None:
-    """Microseconds; finer fractions are kept only when they are whole microseconds."""
-    cells = pc.replace_substring(cells, "/", "-")
-    values = cast(cells, pa.timestamp("us", zone))
-    if values is not None:
-        return values
-    fine = cast(cells, pa.timestamp("ns", zone))
-    return None if fine is None else cast(fine, pa.timestamp("us", zone))
-
-
-def _mixed(cells: pa.Array, rules: Rules) -> tuple[Json, ...]:
-    """The warning that a text column is mostly numbers, with the first cells that are none."""
-    pattern = NUMBER if rules.decimal == "." else NUMBER_COMMA
-    if not _some(pc.utf8_trim_whitespace(_sample(cells)), pattern):
-        return ()
-    good = matches(pc.utf8_trim_whitespace(cells), pattern)
-    numbers, valid = pc.sum(good).as_py() or 0, len(cells) - cells.null_count
-    if 2 * numbers < valid or not numbers:
-        return ()
-    if numbers == valid:
-        return (warning("out_of_range", "has numbers beyond the range of doubles and stays text."),)
-    rows = pc.indices_nonzero(pc.fill_null(pc.invert(good), False))[:SHOWN].to_pylist()
-    shown = ", ".join(f"row {row + 1}: {cells[row].as_py()[:40]!r}" for row in rows)
-    text = f"is text because {valid - numbers} of {valid} values are not numbers ({shown})."
-    return (warning("mixed_column", text, "Correct these cells, or name them in null_values."),)
+def _read_marked(cells: pa.Array, pattern: str) -> Typed | None:
+    if pattern == BOOLEAN:
+        return Typed(pc.equal(pc.utf8_lower(cells), "true"), "boolean")
+    if pattern == DAY_AND_MONTH:
+        ordered = day_and_month(cells)
+        return None if ordered is None else Typed(ordered[0], "date", (ordered[1],))
+    if pattern == DATE:
+        values = days(cells)
+        return None if values is None else Typed(values, "date")
+    values = instants(cells, "UTC" if pattern == ZONED else None)
+    return None if values is None else Typed(values, "datetime")

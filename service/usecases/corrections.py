@@ -9,12 +9,17 @@ import pyarrow as pa
 
 from ml_core.errors import pointer
 from service.errors import Invalid, Issue
-from service.intake.findings import TYPES, Typed
+from service.intake.dates import bad_format
+from service.intake.findings import NULLS, TYPES, Typed, about_column
+from service.intake.misfits import converted
 from service.intake.profile import column_profile
-from service.intake.read import converted
+from service.intake.types import Rules
 from service.ports import Json
 
 ROLES = ("feature", "target", "weights", "groups", "identifier", "ignore")
+PARTS = ("role", "type", "levels", "misfits", "format")
+MISFITS = ("error", "missing")
+LASTING = ("set_missing", "leading_zeros_lost", "null_words")
 MAX_NAME = 200
 FIELDS = ("name", "description", "labels", "columns")
 
@@ -46,30 +51,44 @@ def corrected(record: Json, changes: Json, load: Callable[[], pa.Table]) -> tupl
     fresh |= {key: changes[key] for key in ("name", "description", "labels") if key in changes}
     columns = {column["name"]: dict(column) for column in record["columns"]}
     table: pa.Table | None = None
+    notes = list(record["warnings"])
     for name, change in wanted.items():
         if "role" in change:
             columns[name]["role"] = change["role"]
         kind = change.get("type", columns[name]["type"])
         if kind != columns[name]["type"]:
             source = table if table is not None else load()
-            columns[name], changed = _retyped(columns[name], kind, source)
+            columns[name], changed, found = _retyped(columns[name], kind, source, change, _rules(record["source"]))
             table = changed if changed is not None else table
+            notes = [note for note in notes if note.get("column") != name or note["code"] in LASTING] + found
         if "levels" in change:
             columns[name]["levels"] = _reordered(columns[name], change["levels"])
     fresh["columns"] = list(columns.values())
+    fresh["warnings"] = notes
     if table is not None:
         fresh["bytes"] = table.nbytes
     return fresh, table
 
 
-def _retyped(column: Json, kind: Any, table: pa.Table) -> tuple[Json, pa.Table | None]:
-    """The new record of a column, and the new table unless the values stay as they are (category and text)."""
+def _rules(source: Json) -> Rules:
+    """How the cells of the file were written."""
+    return Rules(source.get("decimal") or ".", tuple(source.get("null_values") or NULLS))
+
+
+def _retyped(
+    column: Json, kind: Any, table: pa.Table, change: Json, rules: Rules
+) -> tuple[Json, pa.Table | None, list[Json]]:
+    """The new record of a column, the new table unless the values stay as they are (category and text), warnings."""
     name = column["name"]
     at = table.column_names.index(name)
-    typed = converted(name, Typed(table.column(at).combine_chunks(), column["type"]), kind)
+    typed = converted(
+        name, Typed(table.column(at).combine_chunks(), column["type"]), kind, rules,
+        missing=change.get("misfits") == "missing", form=change.get("format"),
+    )  # fmt: skip
     kept = typed.array.type == table.schema.field(at).type
     fresh = column_profile(name, pa.chunked_array([typed.array]), kind) | {"role": column.get("role")}
-    return fresh, None if kept else table.set_column(at, name, pa.chunked_array([typed.array]))
+    changed = None if kept else table.set_column(at, name, pa.chunked_array([typed.array]))
+    return fresh, changed, [about_column(name, note) for note in typed.warnings]
 
 
 def _reordered(column: Json, wanted: list[Any]) -> list[Json]:
@@ -90,8 +109,8 @@ def _check_columns(record: Json, wanted: Any) -> None:
         here = pointer("columns", name)
         if name not in known:
             issues.append(Issue(here, "unknown_column", f"There is no column {name!r}."))
-        elif not isinstance(change, dict) or set(change) - {"role", "type", "levels"}:
-            issues.append(Issue(here, "unknown_field", "A column has role, type and levels to correct."))
+        elif not isinstance(change, dict) or set(change) - set(PARTS):
+            issues.append(Issue(here, "unknown_field", f"A correction of a column has {', '.join(PARTS)}."))
         else:
             issues += _wrong(here, change)
     _raise(issues)
@@ -103,6 +122,14 @@ def _wrong(here: str, change: Json) -> list[Issue]:
         issues.append(Issue(f"{here}/role", "unknown_role", f"A role is one of {', '.join(ROLES)}, or null."))
     if change.get("type", "text") not in TYPES:
         issues.append(Issue(f"{here}/type", "unknown_type", f"A type is one of {', '.join(TYPES)}."))
+    if change.get("misfits", "error") not in MISFITS:
+        text = "misfits is error (cells that do not fit the type are refused) or missing."
+        issues.append(Issue(f"{here}/misfits", "bad_misfits", text))
+    if "format" in change:
+        wrong = bad_format(change["format"])
+        if wrong is None and change.get("type") not in {"date", "datetime"}:
+            wrong = "A format goes with type date or datetime."
+        issues += [Issue(f"{here}/format", "bad_format", wrong)] if wrong else []
     levels = change.get("levels", [])
     if not isinstance(levels, list) or not all(isinstance(level, (str, bool)) for level in levels):
         issues.append(Issue(f"{here}/levels", "bad_levels", "levels is a list of the column's values."))

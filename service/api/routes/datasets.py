@@ -82,9 +82,16 @@ async def create_dataset(
     decimal: Annotated[str | None, Query(description="Decimal mark.")] = None,
     header: Annotated[str | None, Query(description="Whether the first line holds names: true or false.")] = None,
     encoding: Annotated[str | None, Query(description="Character encoding.")] = None,
-    null_values: Annotated[str | None, Query(description="Comma-separated words that mean missing.")] = None,
-    types: Annotated[str | None, Query(description="JSON object column → type.")] = None,
-    on_error: Annotated[str | None, Query(description="error (default) or skip unreadable rows.")] = None,
+    null_values: Annotated[str | None, Query(description=(
+        "Comma-separated words that mean missing, instead of the usual ones."
+    ))] = None,
+    types: Annotated[str | None, Query(description=(
+        "JSON object column → type: number, integer, boolean, category, text, date or datetime."
+    ))] = None,
+    on_error: Annotated[str | None, Query(description=(
+        "error (default): refuse the file; skip: leave out rows that cannot be read; missing: cells that do not fit a "
+        "stated type become missing. `warnings` count what was left out or set missing and show the first 20."
+    ))] = None,
     sheet: Annotated[str | None, Query(description="Sheet of a workbook: its name, or its number from 1.")] = None,
 ) -> Response:  # fmt: skip
     """The raw file as the body, or a form with a part `file`. It streams to disk; nothing half-read is ever stored."""
@@ -171,7 +178,11 @@ def get_content(request: Request, use: Use, dataset_id: DatasetId, if_none_match
 @router.patch("/datasets/{dataset_id}", operation_id="update_dataset", summary="Correct a dataset", response_model=Open,
               responses=document(NotFound, Malformed, Conflict, Stale, Invalid))  # fmt: skip
 def update_dataset(use: Use, dataset_id: DatasetId, body: DatasetPatch, if_match: IfMatch = None) -> Response:
-    """Name, description, labels, and the role or type of columns, without a new upload."""
+    """Name, description, labels, and the role, type or level order of columns, without a new upload.
+
+    A column's `type` may come with `"misfits": "missing"` (cells that do not fit become missing, and `warnings` show
+    them; the default `error` refuses) and, for date and datetime, with a `format` such as `%d/%m/%Y`.
+    """
     changes: Json = body.model_dump(exclude_none=True)
     found = use.datasets.get(dataset_id)
     record = use.datasets.patch(dataset_id, changes, revision_of(if_match, etag(found), found["revision"]))
