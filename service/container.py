@@ -23,6 +23,7 @@ from service.cache import HostCache
 from service.ports import Ledger, Objects, Runners
 from service.settings import Settings
 from service.usecases.aliases import Aliases
+from service.usecases.bulk import Bulk
 from service.usecases.chunked import Host
 from service.usecases.datasets import DatasetService
 from service.usecases.freshness import Freshness
@@ -52,6 +53,7 @@ class Services:
     training: Training
     updates: Updates
     inference: Inference
+    bulk: Bulk
     housekeeping: Housekeeping
 
 
@@ -84,7 +86,8 @@ def build(settings: Settings) -> Services:
     ledger = SqlLedger(db, settings)
     models = SqlModels(db)
     artifacts = Artifacts(objects, key)
-    datasets = DatasetService(settings, SqlDatasets(db), objects, ledger)
+    records = SqlDatasets(db)
+    datasets = DatasetService(settings, records, objects, ledger)
     Host.tables = datasets.table_of
     inference = Inference(datasets, models, artifacts)
     fresh = Freshness(db.version, models.epoch)
@@ -94,5 +97,6 @@ def build(settings: Settings) -> Services:
         Aliases(models, SqlAliases(db)), Keys(db), Idempotency(db), artifacts, datasets,
         Training(settings, datasets, models, ledger, artifacts, DaskSpread(settings, objects)),
         Updates(datasets, models, ledger, artifacts, inference), inference,
+        Bulk(settings, datasets, ledger, inference, records.add_made),
         Housekeeping(settings, objects, Upkeep(db, ledger, settings)),
     )  # fmt: skip

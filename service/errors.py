@@ -89,6 +89,10 @@ class NotAcceptable(ServiceError):
 class UnknownMediaType(ServiceError):
     """The media type of the body is not read by this route."""
 
+    def __init__(self, detail: str = "", *, read: tuple[str, ...] = ("application/json",)) -> None:
+        super().__init__(detail)
+        self.read = read
+
 
 class Unauthenticated(ServiceError):
     """A valid API key is needed."""

@@ -253,6 +253,9 @@ class Datasets(Protocol):
     def add(self, record: Json) -> None:
         """Store a new record (has `id`)."""
 
+    def add_made(self, record: Json, job_id: str, attempt: int) -> bool:
+        """Store the record that an attempt of a job made, unless it is no longer held or is to be cancelled."""
+
     def get(self, dataset_id: str) -> Json:
         """The record with `revision`; NotFound."""
 

@@ -11,6 +11,7 @@ from service.settings import Settings
 KINDS: dict[str, Callable[[Services, Job, Report], Json]] = {
     "fit": lambda services, job, report: services.training.run(job, report),
     "update": lambda services, job, report: services.updates.run(job, report),
+    "predict": lambda services, job, report: services.bulk.run(job, report),
     "sweep": lambda services, job, report: services.housekeeping.run(job, report),
     "forget": lambda services, job, report: services.updates.run(job, report),
 }

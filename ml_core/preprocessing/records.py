@@ -17,6 +17,7 @@ from ml_core.preprocessing.table import MAX_ISSUES, Column, Feature, TableEncode
 Record = Mapping[str, Any]
 NUMERIC = {float, int}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 LARGEST = sys.float_info.max
 
 
@@ -101,11 +102,23 @@ def _cell(f: Feature, i: int, row: Mapping[str, Any], issues: list[Issue]) -> An
 
 
 def _moment(f: Feature, i: int, text: str, issues: list[Issue]) -> float | None:
-    """ISO text → days (date) or seconds (datetime) since 1970-01-01 UTC; without an offset it is UTC."""
+    found = moment(f.type, text)
+    if found is None:
+        issues.append(Issue(pointer("rows", i, f.name), "wrong_type", f"expected an ISO {f.type}, got {text!r:.60}"))
+    return found
+
+
+def moment(kind: str, text: str) -> float | None:
+    """ISO text → days (date) or seconds (datetime) since 1970-01-01 UTC; without an offset it is UTC.
+
+    None for other text, and for a date that has a time of day. Seconds are the nearest double to the microseconds,
+    divided by 10⁶, as in tables.
+    """
     try:
         stamp = datetime.fromisoformat(text)
     except ValueError:
-        issues.append(Issue(pointer("rows", i, f.name), "wrong_type", f"expected an ISO {f.type}, got {text!r:.60}"))
         return None
     since = (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)) - EPOCH
-    return since / timedelta(days=1) if f.type == "date" else since / timedelta(seconds=1)
+    if kind == "date":
+        return None if since % DAY else float(since // DAY)
+    return float(since // MICROSECOND) / 1e6

@@ -144,8 +144,11 @@ class TableEncoder:
         Z = (X - self.shift) / self.scale
         return Z if self.whitening is None else self.whitening.apply(Z)
 
-    def matrix(self, table: Table) -> tuple[Matrix, np.ndarray]:
-        """(n, k) matrix and the (n,) mask of rows kept (drop_rows drops those with a missing cell)."""
+    def matrix(self, table: Table, first: int = 0) -> tuple[Matrix, np.ndarray]:
+        """(n, k) matrix and the (n,) mask of rows kept (drop_rows drops those with a missing cell).
+
+        Issues count the rows from `first`.
+        """
         absent = [f.name for f in self.features if f.name not in table]
         if absent:
             raise InvalidData(
@@ -155,7 +158,7 @@ class TableEncoder:
         n = len(table[self.features[0].name].values)
         keep = np.ones(n, dtype=bool)
         issues: list[Issue] = []
-        blocks = [self._block(f, table[f.name], keep, issues) for f in self.features]
+        blocks = [self._block(f, table[f.name], keep, issues, first) for f in self.features]
         if issues:
             raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[:MAX_ISSUES])
         X = np.hstack(blocks) if len(blocks) > 1 else np.ascontiguousarray(blocks[0])
@@ -163,10 +166,10 @@ class TableEncoder:
             X = X[keep]
         return X if self.plain else self._scaled(X), keep
 
-    def _block(self, f: Feature, column: Column, keep: np.ndarray, issues: list[Issue]) -> Matrix:
+    def _block(self, f: Feature, column: Column, keep: np.ndarray, issues: list[Issue], first: int) -> Matrix:
         missing = column.missing
         if f.type in LEVELLED:
-            numbers = self.codes(f, column.values, missing, issues)
+            numbers = self.codes(f, column.values, missing, issues, first)
         else:
             if column.type in LEVELLED:
                 issues.append(Issue(pointer("columns", f.name), "wrong_type", f"expected {f.type}, got {column.type}"))
@@ -175,24 +178,27 @@ class TableEncoder:
         if missing.any():
             drop = f.fill is None and self.missing_of(f) == "drop_rows"
             if f.fill is None and not drop:
-                issues += [null_issue(i, f, self.missing_of(f)) for i in np.flatnonzero(missing)[:MAX_ISSUES]]
+                gaps = first + np.flatnonzero(missing)[:MAX_ISSUES]
+                issues += [null_issue(int(i), f, self.missing_of(f)) for i in gaps]
             fill = 0.0 if f.fill is None else f.places[str(f.fill)] if f.type in LEVELLED else float(f.fill)
             numbers = np.where(missing, fill, numbers)
             if drop:
                 keep &= ~missing
         if f.date != ("epoch",):
             far = too_far(numbers, f.type)
-            issues += [_too_far(int(i), f) for i in np.flatnonzero(far)[:MAX_ISSUES]]
+            issues += [_too_far(first + int(i), f) for i in np.flatnonzero(far)[:MAX_ISSUES]]
             numbers = np.where(far, 0.0, numbers)
         return f.block(numbers, missing)
 
-    def codes(self, f: Feature, values: np.ndarray, missing: np.ndarray, issues: list[Issue]) -> Vector:
+    def codes(
+        self, f: Feature, values: np.ndarray, missing: np.ndarray, issues: list[Issue], first: int = 0
+    ) -> Vector:
         """(n,) level numbers, -1 where unknown; unknown ones become issues unless they are to be ignored."""
         place = f.places
         codes = np.array([place.get(v, -1.0) for v in values])
         if (f.unknown_level or self.unknown_level) == "error":
             for i in np.flatnonzero((codes < 0) & ~missing)[:MAX_ISSUES]:
-                issues.append(_unseen(int(i), f, values[i]))
+                issues.append(_unseen(first + int(i), f, values[i]))
         return codes
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import JSON, Column, Connection, Integer, String, Table, delete,
 
 from service.adapters.database import Database, metadata
 from service.adapters.facts import INSERT
+from service.adapters.job_tables import jobs
 from service.errors import NotFound, Stale
 from service.ports import Json, Page
 
@@ -34,6 +35,18 @@ class SqlDatasets:
         new = INSERT[self.db.dialect](datasets).values(id=record["id"], revision=1, **_columns(record))
         with self.db.write() as c:
             c.execute(new.on_conflict_do_nothing())
+
+    def add_made(self, record: Json, job_id: str, attempt: int) -> bool:
+        """Store the record that an attempt of a job made, unless it is no longer held or is to be cancelled."""
+        held = select(jobs.c.id).where(
+            jobs.c.id == job_id, jobs.c.attempt == attempt, jobs.c.state == "running", ~jobs.c.cancel_requested
+        )
+        new = INSERT[self.db.dialect](datasets).values(id=record["id"], revision=1, **_columns(record))
+        with self.db.write() as c:
+            if c.execute(held.with_for_update()).first() is None:
+                return False
+            c.execute(new.on_conflict_do_nothing())
+        return True
 
     def get(self, dataset_id: str) -> Json:
         """The record with `revision`; NotFound."""

@@ -28,7 +28,7 @@ from service.api.metrics import Requests
 from service.api.middleware import AccessLog, Envelope
 from service.api.problems import FieldProblem, Problem, document, response_of, simple
 from service.api.routes import algorithms, aliases, changes, datasets, jobs, metrics, models, operations, predict
-from service.api.schemas import estimator_schemas
+from service.api.schemas import PosteriorRequest, PredictRequest, TransformRequest, estimator_schemas
 from service.container import Services
 from service.errors import Conflict, Malformed, NotAcceptable, ServiceError, TooLarge, UnknownMediaType
 from service.loopback import beyond_loopback
@@ -86,7 +86,7 @@ def _handle_errors(app: FastAPI) -> None:
     async def known(request: Request, error: Exception) -> Response:
         response = response_of(error, request.url.path)
         if isinstance(error, UnknownMediaType):
-            response.headers["Accept-Post"] = "application/json"
+            response.headers["Accept-Post"] = ", ".join(error.read)
         if response.status_code >= 500:
             ours = response.status_code == 500  # else a part is away or full: the fact is news, the trace is not
             log.log(logging.ERROR if ours else logging.WARNING, "%s: %s request_id=%s", type(error).__name__, error,
@@ -146,6 +146,7 @@ def _openapi(app: FastAPI) -> Json:
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         problem.pop("$defs", None)
         parts |= {"FieldProblem": field, "Problem": problem}
+        parts |= {m.__name__: m.model_json_schema() for m in (PredictRequest, PosteriorRequest, TransformRequest)}
         parts.pop("HTTPValidationError", None)
         parts.pop("ValidationError", None)
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

@@ -7,7 +7,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import zstandard
 from fastapi import Request
@@ -120,28 +120,39 @@ class StrictRequest(Request):
 class StrictRoute(APIRoute):
     """A route whose body, query and answer are what it says, and whose handler sees a StrictRequest."""
 
+    reads: ClassVar[tuple[str, ...]] = JSON_TYPES
+    offers: ClassVar[tuple[str, ...]] = JSON_TYPES
+
+    def takes_body(self) -> bool:
+        """Whether there is a body whose media type must be one of `reads`."""
+        return self.body_field is not None
+
     def get_route_handler(self) -> Callable[[Request], Any]:
         """FastAPI's handler behind the check of the media type."""
         handler = super().get_route_handler()
         known = {p.alias for p in self.dependant.query_params}
 
         async def strict(request: Request) -> Response:
-            wants_json = self.body_field is not None
-            sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if wants_json and sent not in JSON_TYPES and await _has_body(request):
+            sent = media_type(request)
+            if self.takes_body() and sent not in self.reads and await _has_body(request):
                 raise UnknownMediaType(
-                    f"this route reads {', '.join(JSON_TYPES)}, not {sent or 'a body without a type'}"
+                    f"this route reads {', '.join(self.reads)}, not {sent or 'a body without a type'}", read=self.reads
                 )
             _known(request, known)
             accept = request.headers.get("accept", "")
             if request.method in ("POST", "PATCH"):
-                choose(accept, list(JSON_TYPES))
+                choose(accept, list(self.offers))
             response: Response = await handler(StrictRequest(request.scope, request.receive))
             if media := response.headers.get("content-type"):
                 choose(accept, [media.partition(";")[0]])
             return response
 
         return strict
+
+
+def media_type(request: Request) -> str:
+    """The media type of the body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _known(request: Request, names: set[str]) -> None:

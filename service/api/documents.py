@@ -27,8 +27,12 @@ def job_document(job: Job) -> Json:
         "submitted_at": moment(job.submitted_at), "started_at": moment(job.started_at),
         "finished_at": moment(job.finished_at), "error": _failure(job.error, f"/v1/jobs/{job.id}"),
         "links": {"self": f"/v1/jobs/{job.id}", "events": f"/v1/jobs/{job.id}/events",
-                  "resource": f"/v1/models/{job.resource}"},
+                  "resource": f"/v1/{_collection(job)}/{job.resource}"},
     }  # fmt: skip
+
+
+def _collection(job: Job) -> str:
+    return "datasets" if job.kind == "predict" else "models"
 
 
 def whole_job_document(job: Job, attempts: list[Json]) -> Json:

@@ -103,6 +103,11 @@ class PredictRequest(Rows):
     model_config = ConfigDict(json_schema_extra={"example": {"rows": [ROW_EXAMPLE]}})
     proba: bool = Field(True, description="Class probabilities where the model has them.")
     interval: float | None = Field(None, gt=0, lt=1, description="Level of a prediction interval.")
+    output: Literal["answer", "dataset"] = Field(
+        "answer", description="`dataset`: a job predicts the dataset, of any size, and stores the result as a dataset."
+    )
+    keep: list[str] | None = Field(None, description="Output dataset: columns of the source that stand before.")
+    name: str | None = Field(None, min_length=1, max_length=200, description="Output dataset: its name.")
 
 
 class PosteriorRequest(Rows):
@@ -208,7 +213,7 @@ class JobOut(Open):
     """A job."""
 
     id: str = Field(description="Identifier.")
-    kind: str = Field(description="fit, update or forget.")
+    kind: str = Field(description="fit, update, forget, predict or sweep.")
     state: str = Field(description="queued, running, succeeded, failed or cancelled.")
     resource: str = Field(description="What it makes.")
     progress: Json | None = Field(description="fraction, step, total, unit, message, metrics.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -89,24 +89,35 @@ class DatasetService:
         options = options or ReadOptions()
         about: Json = {"name": options.name or "dataset", "description": description, "labels": dict(labels or {})}
         fields(about)
-        with full_disk(), TemporaryDirectory(dir=self._objects.scratch()) as work:
+        about = {"id": dataset_id or new_id("ds")} | about
+        with full_disk(), self.scratch() as work:
             reading = read(path, options, Path(work), self._cap)
-            record = about | self._described(reading) | ({"id": dataset_id} if dataset_id else {})
-            for column in record["columns"]:
-                column["role"] = (roles or {}).get(column["name"])
-            try:
-                self._store(reading.table, record["sha256"], Path(work))
-                self._datasets.add(record)
-            except BaseException:
-                self._forget(record["sha256"])
-                raise
-            # Somebody may have deleted the last other dataset with this content between the two lines above.
-            self._store(reading.table, record["sha256"], Path(work))
-        return self.get(record["id"])
+            self.keep(reading, about, roles or {}, Path(work), self._datasets.add)
+        return self.get(about["id"])
+
+    def keep(
+        self, reading: Reading, about: Json, roles: Mapping[str, str], work: Path, add: Callable[[Json], None]
+    ) -> None:
+        """Store a table that is read and, through `add`, its record; where that raises, nothing is left."""
+        record = about | self._described(reading)
+        for column in record["columns"]:
+            column["role"] = roles.get(column["name"])
+        try:
+            self._store(reading.table, record["sha256"], work)
+            add(record)
+        except BaseException:
+            self._forget(record["sha256"])
+            raise
+        # Somebody may have deleted the last other dataset with this content between the two lines above.
+        self._store(reading.table, record["sha256"], work)
+
+    def scratch(self) -> TemporaryDirectory[str]:
+        """A folder for half-made files, to be used in a `with`."""
+        return TemporaryDirectory(dir=self._objects.scratch())
 
     def _described(self, reading: Reading) -> Json:
         return {
-            "id": new_id("ds"), "rows": reading.table.num_rows, "bytes": reading.table.nbytes,
+            "rows": reading.table.num_rows, "bytes": reading.table.nbytes,
             "sha256": content_hash(reading.table),
             "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "source": reading.source, "warnings": list(reading.warnings),
@@ -196,7 +207,7 @@ class DatasetService:
         """Make the mapped file again from the Parquet object, a column at a time."""
         with (
             full_disk(),
-            TemporaryDirectory(dir=self._objects.scratch()) as work,
+            self.scratch() as work,
             self._objects.open(_key(sha256)) as stored,
             pq.ParquetFile(stored) as file,
         ):
@@ -222,10 +233,6 @@ class DatasetService:
         """The whole table as parquet, csv, arrow (stream) or ndjson, in chunks; NotFound, Unsupported."""
         return stream(self.table(dataset_id), form)
 
-    def stream(self, table: pa.Table, form: str) -> Iterator[bytes]:
-        """A table, or a page of one, in a format, in chunks; Unsupported."""
-        return stream(table, form)
-
     def patch(self, dataset_id: str, changes: Json, revision: int | None = None) -> Json:
         """Change name, description, labels, or the role, type and level order of columns; Invalid, Stale, Conflict."""
         for _ in range(TRIES):
@@ -245,7 +252,7 @@ class DatasetService:
             return self._datasets.replace(record["id"], fresh, revision)
         self._not_needed(record["id"], "change the types of")
         fresh["sha256"] = content_hash(table)
-        with full_disk(), TemporaryDirectory(dir=self._objects.scratch()) as work:
+        with full_disk(), self.scratch() as work:
             try:
                 self._store(table, fresh["sha256"], Path(work))
                 done = self._datasets.replace(record["id"], fresh, revision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.records import encode
 from ml_core.rng import generator
 from service.errors import Conflict, Invalid, Issue, TooLarge, Unsupported
+from service.intake.frames import Frame, limited, open_frame
 from service.ports import Json
 from service.usecases import tabular
+from service.usecases.answers import Answer, encoded, ignored, matrix_table, outcome, targets, unused
+from service.usecases.conform import words_in
 from service.usecases.loaded import Loaded, LoadedModels, ready
 
 MAX_ROWS = 1_000_000
@@ -41,8 +45,8 @@ class Inference:
         return model, model.fitted.estimator
 
     def matrix(self, model: Loaded, body: Mapping[str, Any]) -> Batch:
-        """Rows, columns or a dataset → encoded matrix, and warnings about columns that were not used."""
-        given = [k for k in ("rows", "columns", "dataset") if body.get(k) is not None]
+        """Rows, columns, a dataset or a frame → encoded matrix, and warnings about columns that were not used."""
+        given = [k for k in ("rows", "columns", "dataset", "frame") if body.get(k) is not None]
         if len(given) != 1:
             raise Invalid(
                 "give exactly one of rows, columns and dataset",
@@ -50,27 +54,27 @@ class Inference:
             )
         if given == ["dataset"]:
             return self._dataset_matrix(model, body["dataset"])
+        if given == ["frame"]:
+            return self._frame_matrix(model, body["frame"])
         rows = body["rows"] if given == ["rows"] else transposed(body["columns"])
         if not rows:
             raise Invalid("there are no rows to answer for", issues=(Issue("/" + given[0], "too_short", "send a row"),))
-        _limited(len(rows))
+        limited(len(rows), MAX_ROWS)
         X, extra = encode(model.fitted.encoder, rows)
-        return X, _ignored(extra)
+        return X, ignored(extra)
 
     def _dataset_matrix(self, model: Loaded, dataset_id: str) -> Batch:
         record, table = self.datasets.get(dataset_id), self.datasets.table(dataset_id)
-        _limited(record["rows"])
-        kinds = {c["name"]: c["type"] for c in record["columns"]}
-        wanted = [f.name for f in model.fitted.encoder.features]
-        X, keep = model.fitted.encoder.matrix({c: tabular.column(table[c], kinds[c]) for c in wanted if c in kinds})
-        if not keep.all():
-            raise Invalid(
-                f"{int((~keep).sum())} rows have empty cells in the features; remove them or fit with imputation",
-                issues=(Issue(f"/rows/{int(np.flatnonzero(~keep)[0])}", "null_not_allowed", "empty cell"),),
-            )
-        target = model.record["record"].get("target")
-        known = {*wanted, *([target] if isinstance(target, str) else target or [])}
-        return X, _ignored([c for c in kinds if c not in known])
+        limited(record["rows"], MAX_ROWS)
+        return encoded(model, table), unused(model, record)
+
+    def _frame_matrix(self, model: Loaded, frame: Frame) -> Batch:
+        features = model.fitted.encoder.features
+        with self.datasets.scratch() as folder:
+            cells = open_frame(frame, model.fitted.encoder.inputs, words_in(features), MAX_ROWS, Path(folder))
+            if not cells.table.num_rows and cells.table.num_columns:
+                raise Invalid("there are no rows to answer for", issues=(Issue("", "too_short", "send a row"),))
+            return encoded(model, cells.table, cells.rules), [*ignored(cells.extra), *cells.notes]
 
     def predict(self, key: str, body: Mapping[str, Any]) -> Json:
         """Predictions, and class probabilities where the model has them and `proba` is not false."""
@@ -80,22 +84,13 @@ class Inference:
 
     def answer(self, model: Loaded, estimator: Any, X: np.ndarray, notes: list[str], body: Mapping[str, Any]) -> Json:
         """The prediction document for encoded rows."""
-        if body.get("proba", True) and hasattr(estimator, "predict_with_proba"):
-            predicted, values = estimator.predict_with_proba(X)
-            names = getattr(estimator, "classes_", None)
-            classes = list(range(values.shape[1])) if names is None else np.asarray(names).tolist()
-            out: Json = {
-                "model": model.id,
-                "predictions": predicted.tolist(),
-                "probabilities": {"classes": classes, "values": values.tolist()},
-            }
-        else:
-            out = {"model": model.id, "predictions": estimator.predict(X).tolist()}
-        level = body.get("interval")
-        if level is not None:
-            out["intervals"] = _intervals(model, estimator, X, level)
-        out["warnings"] = notes
-        return out
+        return outcome(model, estimator, X, body).document(model.id, notes)
+
+    def predict_table(self, key: str, body: Mapping[str, Any]) -> Answer:
+        """The same as a table: prediction, probability_<class>, lower and upper."""
+        model, estimator = self.capable(key, "predict", "predict")
+        X, notes = self.matrix(model, body)
+        return Answer(model.id, outcome(model, estimator, X, body).table(targets(model)), notes)
 
     def posterior(self, key: str, body: Mapping[str, Any]) -> Json:
         """A distribution for each row; the joint one and draws when asked."""
@@ -132,6 +127,13 @@ class Inference:
         X, notes = self.matrix(model, body)
         names = estimator.get_feature_names_out(model.fitted.encoder.names).tolist()
         return {"model": model.id, "columns": names, "values": plain(estimator.transform(X)), "warnings": notes}
+
+    def transform_table(self, key: str, body: Mapping[str, Any]) -> Answer:
+        """The same as a table with the names of the output columns."""
+        model, estimator = self.capable(key, "transform", "transform")
+        X, notes = self.matrix(model, body)
+        names = estimator.get_feature_names_out(model.fitted.encoder.names).tolist()
+        return Answer(model.id, matrix_table(estimator.transform(X), names), notes)
 
     def inverse_transform(self, key: str, values: Sequence[Sequence[float]]) -> Json:
         """Rows in the output space → rows in the encoded input space."""
@@ -200,20 +202,6 @@ def _bounded(numbers: int) -> None:
         raise TooLarge(f"{numbers} numbers would be drawn; a request takes at most {MAX_DRAWS}")
 
 
-def _intervals(model: Loaded, estimator: Any, X: np.ndarray, level: float) -> Any:
-    if not hasattr(estimator, "posterior"):
-        raise Unsupported(f"{model.record['algorithm']} has no predictive distribution to take intervals from")
-    found = estimator.posterior(X).interval(level)
-    if found is None:
-        raise Unsupported("the predictive distribution is over labels, which have no intervals; see probabilities")
-    return plain(found)
-
-
-def _limited(rows: int) -> None:
-    if rows > MAX_ROWS:
-        raise TooLarge(f"{rows} rows; a request takes at most {MAX_ROWS}")
-
-
 def transposed(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
     """Columns → rows; Invalid when the lengths differ."""
     lengths = {k: len(v) for k, v in columns.items()}
@@ -221,7 +209,3 @@ def transposed(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
         raise Invalid(f"columns differ in length: {lengths}", issues=(Issue("/columns", "ragged", str(lengths)),))
     names = list(columns)
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-
-
-def _ignored(extra: Sequence[str]) -> list[str]:
-    return [f"columns not used by the model: {', '.join(extra[:50])}"] if extra else []

@@ -14,8 +14,6 @@ from ml_core.preprocessing.table import Column
 from service.errors import Invalid, Issue
 from service.ports import Json
 
-EPOCH = {"date": "int32", "datetime": "int64"}
-
 
 def column(array: Any, kind: str) -> Column:
     """One Arrow column as ml_core wants it: float64 with NaN for missing, or strings with None."""
@@ -24,7 +22,7 @@ def column(array: Any, kind: str) -> Column:
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
     if kind in ("category", "text"):
-        return Column(kind, _strings(array))  # type: ignore[arg-type]
+        return Column(kind, words_of(array))  # type: ignore[arg-type]
     if kind == "boolean":
         array = pc.cast(array, pa.uint8())
     if kind == "date":
@@ -37,13 +35,17 @@ def column(array: Any, kind: str) -> Column:
     return Column(kind, np.asarray(numbers, dtype=np.float64))  # type: ignore[arg-type]
 
 
-def _strings(array: Any) -> np.ndarray:
+def words_of(array: Any) -> np.ndarray:
     """(n,) strings, None where missing; equal cells share one object."""
-    text = array if pa.types.is_large_string(array.type) else pc.cast(array, pa.string())
-    coded = text.dictionary_encode()
+    coded = array if pa.types.is_dictionary(array.type) else _text(array).dictionary_encode()
     words = np.empty(len(coded.dictionary) + 1, dtype=object)
-    words[:-1] = coded.dictionary.to_pylist()
-    return np.asarray(words[pc.fill_null(coded.indices, len(words) - 1).to_numpy(zero_copy_only=False)])
+    words[:-1] = _text(coded.dictionary).to_pylist()
+    places = pc.fill_null(pc.cast(coded.indices, pa.int64()), len(words) - 1)
+    return np.asarray(words[places.to_numpy(zero_copy_only=False)])
+
+
+def _text(array: Any) -> Any:
+    return array if pa.types.is_large_string(array.type) else pc.cast(array, pa.string())
 
 
 def classes(array: Any, kind: str) -> np.ndarray:

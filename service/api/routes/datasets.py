@@ -40,7 +40,7 @@ from service.errors import (
 )  # fmt: skip
 from service.intake.findings import FORMATS
 from service.ports import Json
-from service.usecases.export import json_rows
+from service.usecases.export import json_rows, stream
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["Datasets"])
 ARROW, CSV, PARQUET = "application/vnd.apache.arrow.stream", "text/csv", "application/vnd.apache.parquet"
@@ -160,7 +160,7 @@ def get_rows(
         total = use.datasets.get(dataset_id)["rows"]
         items = json_rows(table, big_integers=big_integers == "string")
         return json_response({"items": items, "offset": offset, "total": total})
-    return StreamingResponse(use.datasets.stream(table, FORMS[media]), media_type=media)
+    return StreamingResponse(stream(table, FORMS[media]), media_type=media)
 
 
 @router.get("/datasets/{dataset_id}/content", operation_id="get_content", summary="The whole table",

@@ -32,7 +32,7 @@ PING_SECONDS = 15.0
 def list_jobs(
     use: Use, limit: Limit = 50, cursor: Cursor = None,
     state: Annotated[str | None, Query(description="queued, running, succeeded, failed or cancelled.")] = None,
-    kind: Annotated[str | None, Query(description="fit or update.")] = None,
+    kind: Annotated[str | None, Query(description="fit, update, forget, predict or sweep.")] = None,
 ) -> Response:  # fmt: skip
     """Jobs, newest first."""
     page = use.ledger.page(limit=limit, cursor=cursor, state=state, kind=kind)
@@ -40,7 +40,9 @@ def list_jobs(
 
 
 def _named(use: Services, key: str) -> str:
-    """The id of a job, given as it is or as the model it makes."""
+    """The id of a job, given as it is or as the model or the dataset it makes."""
+    if key.startswith("ds_"):
+        return use.ledger.of_resource(key).id
     return key if key.startswith("job_") else str(use.models.get(key)["job"])
 
 
@@ -56,7 +58,9 @@ def get_job(use: Use, job_id: JobId) -> Response:
              responses=document(NotFound, Conflict))  # fmt: skip
 def cancel_job(use: Use, job_id: JobId) -> Response:
     """The job ends as cancelled within 5 seconds, whatever it is doing; 409 when it already ended otherwise."""
-    return json_response(job_document(use.ledger.cancel(_named(use, job_id))), 202)
+    job = use.ledger.cancel(_named(use, job_id))
+    use.bulk.discard(job)
+    return json_response(job_document(job), 202)
 
 
 @router.get("/{job_id}/events", operation_id="follow_job", summary="Follow a job", response_class=StreamingResponse,

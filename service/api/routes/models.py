@@ -145,7 +145,7 @@ def delete_model(use: Use, model_id: ModelId, if_match: IfMatch = None) -> Respo
     if row["state"] in ("queued", "running") and row["job"]:
         raise Conflict(f"model {row['id']} is {row['state']}; cancel job {row['job']} first")
     if use.ledger.needed(row["id"]):
-        raise Conflict(f"a queued or running update needs model {row['id']}; cancel it or wait")
+        raise Conflict(f"a queued or running job needs model {row['id']}; cancel it or wait")
     use.models.remove(row["id"])
     use.inference.forget(row["id"])
     if artifact := row["result"].get("artifact"):

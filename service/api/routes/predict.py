@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ml_core.errors import InvalidData
+from service.api import rows
 from service.api.bodies import StrictRoute
-from service.api.deps import BayesianId, DensityId, ModelId, TransformId, Use, json_response
+from service.api.deps import (
+    BayesianId,
+    DensityId,
+    Ending,
+    IdempotencyKey,
+    ModelId,
+    Prefer,
+    Tenant,
+    TransformId,
+    Use,
+    json_response,
+)  # fmt: skip
 from service.api.problems import document
+from service.api.results import predicted_dataset
+from service.api.rows import Charset, Decimal, Delimiter, NullValues, RowsRoute, TableRoute, answered, asked, reading
 from service.api.schemas import (
     DatasetRef,
     InverseRequest,
+    JobOut,
     Open,
     PosteriorRequest,
     Prediction,
@@ -21,26 +37,77 @@ from service.api.schemas import (
     SampleRequest,
     TransformRequest,
 )  # fmt: skip
-from service.errors import Conflict, Invalid, Malformed, NotFound, TooLarge, Unsupported
+from service.errors import (
+    Conflict,
+    Invalid,
+    Malformed,
+    NotAcceptable,
+    NotFound,
+    QueueFull,
+    TooLarge,
+    UnknownMediaType,
+    Unsupported,
+)  # fmt: skip
 
 router = APIRouter(prefix="/v1/models/{model_id}", route_class=StrictRoute, tags=["Prediction"])
+in_rows, in_tables = APIRouter(route_class=RowsRoute), APIRouter(route_class=TableRoute)
 REFUSALS: dict[int | str, dict[str, Any]] = document(
     Malformed, NotFound, Conflict, Unsupported, TooLarge, Invalid, InvalidData
 )
+OF_ROWS = REFUSALS | document(UnknownMediaType, NotAcceptable)
+EXAMPLE = "sepal_length,sepal_width,petal_length,petal_width\n5.1,3.5,1.4,0.2\n"
 
 
-@router.post("/predict", operation_id="predict", summary="Predict rows", response_model=Prediction, responses=REFUSALS)
-def predict(use: Use, model_id: ModelId, body: PredictRequest) -> Response:
-    """One prediction per row, matched by column name, with probabilities and intervals where the model has them."""
-    return json_response(use.inference.predict(model_id, body.model_dump()))
+@in_tables.post("/predict", operation_id="predict", summary="Predict rows", response_model=Prediction,
+                openapi_extra=rows.content("PredictRequest", EXAMPLE),
+                responses={200: {"content": rows.tables()}, 201: {"description": "It is there", "model": JobOut},
+                           202: {"description": "Queued; follow the job", "model": JobOut},
+                           **OF_ROWS, **document(QueueFull)})  # fmt: skip
+async def predict(
+    request: Request, use: Use, ends: Ending, tenant: Tenant, model_id: ModelId,
+    proba: Annotated[bool | None, Query(description="Rows alone: class probabilities, true by default.")] = None,
+    interval: Annotated[float | None, Query(description="Rows alone: level of a prediction interval.")] = None,
+    delimiter: Delimiter = None, decimal: Decimal = None, encoding: Charset = None, null_values: NullValues = None,
+    idempotency_key: IdempotencyKey = None, prefer: Prefer = None,
+) -> Response:  # fmt: skip
+    """One prediction per row, matched by column name, with probabilities and intervals where the model has them.
+
+    The body is JSON, or the rows alone as CSV, NDJSON, Arrow or Parquet; the answer is JSON, CSV, Arrow or Parquet by
+    `Accept`. A table has the columns prediction, probability_<class>, lower and upper; warnings then stand in
+    `X-Postfit-Warnings` as a JSON list. With `output: dataset` (or `Prefer: respond-async`) a job predicts a dataset.
+    """
+    text = reading(delimiter, decimal, encoding, null_values)
+    body = await asked(request, PredictRequest, {"proba": proba, "interval": interval}, text)
+    queued = await predicted_dataset(request, use, ends, tenant, model_id, body, idempotency_key, prefer)
+    return queued or await answered(request, use.inference.predict, use.inference.predict_table, model_id, body)
 
 
-@router.post(
-    "/posterior", operation_id="posterior", summary="Predictive distributions", response_model=Open, responses=REFUSALS
-)
-def posterior(use: Use, model_id: BayesianId, body: PosteriorRequest) -> Response:
+@in_rows.post("/posterior", operation_id="posterior", summary="Predictive distributions", response_model=Open,
+              openapi_extra=rows.content("PosteriorRequest"), responses=OF_ROWS)  # fmt: skip
+async def posterior(
+    request: Request, use: Use, model_id: BayesianId,
+    level: Annotated[float | None, Query(description="Rows alone: level of the intervals, 0.9 by default.")] = None,
+    joint: Annotated[bool | None, Query(description="Rows alone: also the joint distribution.")] = None,
+    samples: Annotated[int | None, Query(description="Rows alone: number of draws.")] = None,
+    seed: Annotated[int | None, Query(description="Rows alone: seed of the draws.")] = None,
+    delimiter: Delimiter = None, decimal: Decimal = None, encoding: Charset = None, null_values: NullValues = None,
+) -> Response:  # fmt: skip
     """A distribution for each row; with `joint` their joint distribution, with `samples` draws."""
-    return json_response(use.inference.posterior(model_id, body.model_dump()))
+    options = {"level": level, "joint": joint, "samples": samples, "seed": seed}
+    body = await asked(request, PosteriorRequest, options, reading(delimiter, decimal, encoding, null_values))
+    return json_response(await run_in_threadpool(use.inference.posterior, model_id, body))
+
+
+@in_tables.post("/transform", operation_id="transform", summary="Transform rows", response_model=Open,
+                openapi_extra=rows.content("TransformRequest", EXAMPLE),
+                responses={200: {"content": rows.tables()}, **OF_ROWS})  # fmt: skip
+async def transform(
+    request: Request, use: Use, model_id: TransformId,
+    delimiter: Delimiter = None, decimal: Decimal = None, encoding: Charset = None, null_values: NullValues = None,
+) -> Response:  # fmt: skip
+    """Projections, scaled columns, distances to centres: whatever the transform gives, with names."""
+    body = await asked(request, TransformRequest, {}, reading(delimiter, decimal, encoding, null_values))
+    return await answered(request, use.inference.transform, use.inference.transform_table, model_id, body)
 
 
 @router.get("/posterior", operation_id="parameter_posterior", summary="Posterior over the parameters",
@@ -52,12 +119,6 @@ def parameter_posterior(
 ) -> Response:  # fmt: skip
     """The posterior of each parameter block, where the algorithm keeps one; 409 with the reason otherwise."""
     return json_response(use.inference.parameter_posterior(model_id, level))
-
-
-@router.post("/transform", operation_id="transform", summary="Transform rows", response_model=Open, responses=REFUSALS)
-def transform(use: Use, model_id: TransformId, body: TransformRequest) -> Response:
-    """Projections, scaled columns, distances to centres: whatever the transform gives, with names."""
-    return json_response(use.inference.transform(model_id, body.model_dump()))
 
 
 @router.post("/inverse_transform", operation_id="inverse_transform", summary="Undo a transform", response_model=Open,
@@ -79,3 +140,7 @@ def sample(use: Use, model_id: DensityId, body: SampleRequest) -> Response:
 def score(use: Use, model_id: ModelId, body: DatasetRef) -> Response:
     """The usual figures on rows of another dataset."""
     return json_response(use.inference.score(model_id, body.dataset))
+
+
+router.include_router(in_rows)
+router.include_router(in_tables)
