@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ml_core.errors import InvalidData, Issue, pointer
+from ml_core.preprocessing.policies import LEVELLED
 from ml_core.preprocessing.records import moment
-from ml_core.preprocessing.table import LEVELLED, MAX_ISSUES, Column, Feature
+from ml_core.preprocessing.table import MAX_ISSUES, Column, Feature
 from service.intake.convert import parse
 from service.intake.findings import Type, one_chunk
 from service.intake.types import Rules, without
