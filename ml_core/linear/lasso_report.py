@@ -1,0 +1,124 @@
+"""Diagnostics of a lasso, recomputed from its slopes and the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import svdvals
+
+from ml_core import progress
+from ml_core.arrays import Matrix, Vector
+from ml_core.certificates import Certificate, Diagnostics, Notice, Table
+from ml_core.linear.lasso_problem import Problem
+from ml_core.solvers.coordinate_descent import Columns
+
+if TYPE_CHECKING:
+    from ml_core.linear.lasso import Lasso
+
+EPS = float(np.finfo(float).eps)
+LEAST = 1e-3
+TIE = 1e-9
+SHOWN = 50
+
+
+def report(m: Lasso, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
+    """Everything; the path costs about as much as that many fits from a near start."""
+    problem = Problem.of(m, X, y, s)
+    Z, on, n = problem.Z, np.flatnonzero(m.coef_), float(s.sum())
+    r = y - m._predict(X)
+    rss, tss = float(s @ r**2), problem.size**2
+    free = _freedom(m, Z, on) + m.fit_intercept
+    out = Diagnostics(summary={
+        "rows": len(X), "observations": n, "alpha": m.alpha_, "alpha_l2": m.alpha_l2_, "alpha_max": m.alpha_max_,
+        "support_size": len(on), "effective_parameters": free, "rss": rss, "r2": 1 - rss / tss if tss > 0 else None,
+        "adjusted_r2": 1 - rss / tss * (n - 1) / (n - free) if tss > 0 and n > free else None,
+        "objective": rss + m.alpha_ * float(m.units_ @ np.abs(m.coef_)) + m.alpha_l2_ * float(m.units_**2 @ m.coef_**2),
+        "iterations": m.n_iter_, **_criteria(n, rss, free),
+    })  # fmt: skip
+    out.certificates = _certificates(m, problem)
+    rows = [[int(j), float(m.coef_[j]), float(m.coef_[j] * Z.length[j] / n**0.5)] for j in on]
+    out.tables["support"] = Table(("column", "coefficient", "standardized"), rows)
+    _ties(m, Z, r, tss, out)
+    if m.path_length and m.alpha_max_ > 0:
+        _path(m, problem, n, out)
+    return out
+
+
+def _criteria(n: float, rss: float, free: float) -> dict[str, float | None]:
+    """AIC and BIC of Gaussian noise whose variance is learned too."""
+    if rss <= 0:
+        return {"aic": None, "bic": None}
+    fit = n * (np.log(2 * np.pi * rss / n) + 1)
+    return {"aic": float(fit + 2 * (free + 1)), "bic": float(fit + np.log(n) * (free + 1))}
+
+
+def _freedom(m: Lasso, Z: Columns, on: np.ndarray) -> float:
+    """The rank of the columns with weight; with a squared penalty the trace of their hat matrix.
+
+    Source: Zou, Hastie, Tibshirani (2007), On the degrees of freedom of the lasso, Annals of Statistics 35(5).
+    """
+    if not len(on):
+        return 0.0
+    at = Z.take(on)
+    G = Z.gram[np.ix_(at, at)]
+    if m.alpha_l2_ == 0:
+        size = svdvals(G)
+        return float((size > len(on) * EPS * size[0]).sum())
+    mu = m.alpha_l2_ * (m.units_[on] / Z.length[on]) ** 2
+    return float(np.trace(np.linalg.solve(G + np.diag(mu), G)))
+
+
+def _certificates(m: Lasso, problem: Problem) -> list[Certificate]:
+    """The duality gap and the largest violation of the conditions of the minimum, both relative."""
+    gap, off = problem.state(m.coef_, m.alpha_)
+    weight = np.abs(m.coef_) * problem.Z.length / (problem.size or 1.0)
+    noise = 16 * float((problem.Z.sure * (1 + weight)).max(initial=0.0))
+    return [
+        Certificate("duality_gap", 2 * gap.gap, max(m.tol, 1e-12 + noise),
+                    "objective above its dual bound, as a share of Σ s(y - ȳ)²"),
+        Certificate("optimality", float(off.max(initial=0.0)), max(m.tol**0.5, 1e-12 + noise),
+                    "largest violation of |2xⱼᵀSr - 2 alpha_l2 wⱼ| ≤ alpha (equal where wⱼ ≠ 0), as a cosine"),
+    ]  # fmt: skip
+
+
+def _ties(m: Lasso, Z: Columns, r: Vector, tss: float, out: Diagnostics) -> None:
+    """Note where columns at their bound depend on each other: then other slopes have the same objective."""
+    if tss == 0 or m.alpha_l2_ > 0 or m.alpha_ >= m.alpha_max_:
+        return
+    pull = 2 * np.abs(Z.correlations(r)) * Z.length
+    at = np.flatnonzero((Z.length > 0) & (pull >= m.alpha_ * m.units_ * (1 - TIE)))
+    if not 1 < len(at) <= 2 * len(r):
+        return
+    where = Z.take(at)
+    size = svdvals(Z.gram[np.ix_(where, where)])
+    rank = int((size > len(at) * 64 * EPS * size[0]).sum())
+    if rank < len(at):
+        out.warnings.append(Notice(
+            "not_unique", f"{len(at)} columns are at their bound and only {rank} of them are independent: other slopes "
+            "reach the same objective and predictions", "drop duplicates, or set alpha_l2 above 0"))  # fmt: skip
+
+
+def _path(m: Lasso, problem: Problem, n: float, out: Diagnostics) -> None:
+    """Fits from alpha_max down to a thousandth of it, each from the last: curves, and which column entered when."""
+    Z = problem.Z
+    alphas = m.alpha_max_ * np.geomspace(1.0, LEAST, m.path_length)
+    w, rows, slopes, entered = np.zeros(len(Z.length)), [], [], {}
+    for i, alpha in enumerate(alphas):
+        progress.tick(i, len(alphas), "penalties")
+        _, w = problem.solve(float(alpha), w, m.tol, m.max_iter)
+        on = np.flatnonzero(w)
+        r = Z.residual(problem.t, w * problem.lengths())
+        rss = float(Z.s @ r**2)
+        rows.append((len(on), rss, float(np.abs(w * m.units_).sum()), _criteria(n, rss, len(on) + m.fit_intercept)))
+        slopes.append(w)
+        entered.update({int(j): float(alpha) for j in on if int(j) not in entered})
+    order = list(entered)[:SHOWN]
+    curve: dict[str, Any] = {
+        "x": alphas, "support_size": [k for k, *_ in rows], "rss": [v for _, v, *_ in rows],
+        "l1_norm": [v for _, _, v, _ in rows], "aic": [c["aic"] for *_, c in rows], "bic": [c["bic"] for *_, c in rows],
+    }  # fmt: skip
+    out.curves["path"] = curve
+    table = [[place + 1, j, alpha] for place, (j, alpha) in enumerate(entered.items())]
+    out.tables["entry_order"] = Table(("order", "column", "alpha"), table)
+    out.matrices["path_coefficients"] = np.array(slopes)[:, order] if order else np.zeros((len(alphas), 0))
