@@ -241,10 +241,9 @@ def test_the_corpus_is_large():
 
 def test_widths():
     names = [f"c{i}" for i in range(5000)]
-    wide = take(",".join(names) + "\n" + ",".join(["1"] * 5000) + "\n")
+    wide = take(",".join(names) + "\n" + ",".join(["0." + "3" * 60] * 5000) + "\n")
     assert wide.table.column_names == names
-    longer = ",".join(f"c{i}" for i in range(19_999)) + "\n" + ",".join(["123456789012345678"] * 19_999) + "\n"
-    assert take(longer, header=True).table.shape == (1, 19_999)
+    assert set(wide.table.to_pylist()[0].values()) == {float("0." + "3" * 60)}
     with pytest.raises(TooLarge, match="25000 columns"):
         take(",".join(f"c{i}" for i in range(25_000)) + "\n" + ",".join(["1"] * 25_000))
 

@@ -24,8 +24,25 @@ def split_blanks(line: str) -> list[str]:
 
 
 def padded(body: str, delimiter: str) -> bool:
-    """Whether blanks stand between a delimiter and a double quote (`a, "b, c"`)."""
-    return delimiter != WHITESPACE and bool(re.search(f'(?:^|{re.escape(delimiter)}) +"', body, re.MULTILINE))
+    """Whether blanks stand between a delimiter and a double quote (`a, "b, c"`) that no quoted field holds."""
+    if delimiter == WHITESPACE or not re.search(f'(?:^|{re.escape(delimiter)}) +"', body, re.MULTILINE):
+        return False
+    rows = _cut(body, delimiter, skip=False)
+    return any(cell[:1] == " " and cell.lstrip(" ")[:1] == '"' for row in rows for cell in row)
+
+
+def _cut(body: str, delimiter: str, *, skip: bool) -> list[list[str]]:
+    reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter, skipinitialspace=skip)
+    rows = []
+    try:
+        for row in reader:
+            rows.append(row)
+            if len(rows) > SAMPLE_ROWS:
+                break
+    except csv.Error as error:
+        detail = f"Line {reader.line_num}: {error}."
+        raise refuse(f"/file/line/{reader.line_num}", "unreadable_line", detail) from error
+    return rows
 
 
 def fields(body: str, delimiter: str, complete: bool) -> list[list[str]]:
@@ -33,18 +50,7 @@ def fields(body: str, delimiter: str, complete: bool) -> list[list[str]]:
     if delimiter == WHITESPACE:
         rows = [split_blanks(line) for line in LINE_END.split(body)]
     else:
-        pads = padded(body, delimiter)
-        reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter, skipinitialspace=pads)
-        rows = []
-        try:
-            for row in reader:
-                rows.append(row)
-                if len(rows) > SAMPLE_ROWS:
-                    break
-        except csv.Error as error:
-            raise refuse(
-                f"/file/line/{reader.line_num}", "unreadable_line", f"Line {reader.line_num}: {error}."
-            ) from error
+        rows = _cut(body, delimiter, skip=padded(body, delimiter))
     if not complete and 1 < len(rows) <= SAMPLE_ROWS:
         rows.pop()
     return [row for row in rows if row and not (len(row) == 1 and not row[0].strip())]

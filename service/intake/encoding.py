@@ -31,9 +31,9 @@ def guess_encoding(head: bytes) -> str:
             return name
     even, odd = head[0::2].count(0), head[1::2].count(0)
     half = len(head) / 2
-    if odd > 0.2 * half and even < 0.1 * odd:
+    if odd > 0.2 * half and even < 0.25 * odd:
         return "utf-16-le"
-    if even > 0.2 * half and odd < 0.1 * even:
+    if even > 0.2 * half and odd < 0.25 * even:
         return "utf-16-be"
     if len(CONTROL.findall(head)) + even + odd > 0.01 * len(head) and CONTROL.search(head):
         raise unread("binary data of an unknown kind")

@@ -55,6 +55,11 @@ def hints(cells: pa.Array, text: pa.Array, sample: pa.Array, decimal: str) -> tu
     return _mixed(cells, sample, decimal) or _looks(sample, decimal) or _like_null(text)
 
 
+def option(bad: pa.Array, decimal: str) -> str:
+    """The advice that reads such cells, "" when none is known."""
+    return "".join(f"{note['advice']} " for note in _looks(pc.utf8_trim_whitespace(bad.slice(0, MAX_REJECTS)), decimal))
+
+
 def _share(sample: pa.Array, pattern: str) -> float:
     return float(pc.mean(pc.match_substring_regex(sample, pattern)).as_py() or 0.0)
 

@@ -12,7 +12,7 @@ from ml_core.errors import pointer
 from service.errors import Invalid, Issue
 from service.intake.convert import PLAIN, convert
 from service.intake.findings import MAX_REJECTS, Json, Type, Typed, warning
-from service.intake.hints import cells_of, shown
+from service.intake.hints import cells_of, option, shown
 from service.intake.scan import records
 from service.intake.sniff import Dialect
 from service.intake.types import Rules, counts
@@ -31,7 +31,7 @@ def refused(name: str, at: int, kind: str, text: pa.Array, bad: pa.Array, path: 
         )
         for row, line in zip(rows, _lines_of(rows, path, how), strict=True)
     )  # fmt: skip
-    return _invalid(name, kind, bad, issues, ADVICE)
+    return _invalid(name, kind, bad, issues, option(text.filter(bad), how.decimal) + ADVICE)
 
 
 def _invalid(name: str, kind: str, bad: pa.Array, issues: tuple[Issue, ...], advice: str) -> Invalid:

@@ -41,6 +41,7 @@ from service.intake.workbook import as_text
 
 THREADS = 2
 MAX_NAMED = 20
+INVISIBLE = "\ufeff\u200b\u2060"  # marks without width that would make a name one that nobody can type
 
 
 def read(path: Path, options: ReadOptions, scratch: Path, cap: int) -> Reading:
@@ -225,7 +226,7 @@ def _assemble(
 
 def tidy_names(names: Sequence[str]) -> tuple[list[str], list[Json]]:
     """Names without blanks around them or quotes around all of them; empty and repeated ones are made unique."""
-    bare = [re.sub(r"[\x00-\x1f]+", " ", name).strip() for name in names]
+    bare = [re.sub(r"[\x00-\x1f]+", " ", name).strip().strip(INVISIBLE).strip() for name in names]
     notes = []
     if bare and all(len(name) > 2 and name[0] == name[-1] == "'" for name in bare):
         bare = [name[1:-1].strip() for name in bare]

@@ -151,12 +151,12 @@ def _check_quotes(body: str, delimiter: str, complete: bool, skipped: int) -> No
 
 
 def _score(rows: list[list[str]]) -> tuple[float, int]:
-    """Share of rows with the commonest width (a header of another width costs), and that width."""
+    """Share of rows with the commonest width (a header of another width, or not cut at all, costs), and that width."""
     most = width(rows[1:] or rows)
     if most < 2:
         return 0.0, most
     share = sum(len(row) == most for row in rows) / len(rows)
-    return (share if len(rows[0]) in {most, most - 1} else 0.3 * share), most
+    return (share if len(rows[0]) in {most, most - 1} - {1} else 0.3 * share), most
 
 
 def _delimiter(body: str, complete: bool) -> str:
