@@ -24,7 +24,8 @@ def null_counts(
     keys = [key for key, column in zip(table.column_names, table.columns, strict=True) if column.null_count]
     for key, column in zip(keys, _text(path, how, keys).columns if keys else (), strict=True):
         found.update(_counted(column, words))
-        found.subtract(_counted(table.column(key), words))  # those in quotes stand for themselves
+        if pa.types.is_string(table.schema.field(key).type):
+            found.subtract(_counted(table.column(key), words))  # those in quotes stand for themselves
     for column, typed in zip(table.columns, columns, strict=True):
         if typed.type in {"text", "category"} and "" in nulls:
             found[""] += pc.sum(pc.equal(column, "")).as_py() or 0
