@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from ml_core.errors import InvalidData
-from ml_core.selection.splits import folds, holdout
+from ml_core.selection.splits import by_value, folds, holdout, leave_one_out, whole
 
 FRACTIONS = st.floats(0.01, 0.99)
 
@@ -99,3 +100,57 @@ def test_rows_without_a_group_are_refused() -> None:
             folds(3, 2, groups=groups)
     with pytest.raises(InvalidData, match="groups has 2 entries for 3 rows"):
         folds(3, 2, groups=np.array([1, 2]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(2, 60))
+def test_without_shuffle_folds_are_those_of_scikit_learn(data: st.DataObject, n: int) -> None:
+    k = data.draw(st.integers(2, n))
+    for (train, held), (peer_train, peer) in zip(
+        folds(n, k, shuffle=False), KFold(k).split(np.zeros(n)), strict=True
+    ):
+        np.testing.assert_array_equal(held, peer)
+        np.testing.assert_array_equal(train, peer_train)
+    y = np.array(sorted([*range(3)] * k + data.draw(st.lists(st.integers(0, 2), max_size=20))))
+    for (_, held), (_, peer) in zip(
+        folds(len(y), k, y=y, shuffle=False), StratifiedKFold(k).split(y, y), strict=True
+    ):
+        np.testing.assert_array_equal(held, peer)
+
+
+def test_without_shuffle_the_last_rows_are_held_out() -> None:
+    assert holdout(10, 0.3, shuffle=False)[1].tolist() == [7, 8, 9]
+    y = np.array(["a", "b"] * 10)
+    assert holdout(20, 0.3, shuffle=False, y=y)[1].tolist() == [14, 15, 16, 17, 18, 19]
+    groups = np.array(["z", "z", "a", "a", "k", "k"])
+    assert holdout(6, 0.3, shuffle=False, groups=groups)[1].tolist() == [4, 5]
+    assert [v.tolist() for _, v in folds(6, 3, shuffle=False, groups=groups)] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_each_repetition_draws_other_splits_and_the_first_is_the_usual_one() -> None:
+    drawn = [holdout(50, 0.5, seed=3, repeat=r)[1].tolist() for r in range(4)]
+    assert drawn[0] == holdout(50, 0.5, seed=3)[1].tolist()
+    assert len({tuple(d) for d in drawn}) == 4
+    assert drawn == [holdout(50, 0.5, seed=3, repeat=r)[1].tolist() for r in range(4)]
+    assert folds(50, 2, seed=3, repeat=1)[0][1].tolist() != folds(50, 2, seed=3)[0][1].tolist()
+
+
+def test_leave_one_out_takes_each_row_or_each_group() -> None:
+    assert [(t.tolist(), v.tolist()) for t, v in leave_one_out(3)] == [([1, 2], [0]), ([0, 2], [1]), ([0, 1], [2])]
+    parts = leave_one_out(4, groups=np.array(["b", "a", "b", "c"]))
+    assert [v.tolist() for _, v in parts] == [[0, 2], [1], [3]]
+    for n, groups in ((1, None), (0, None), (3, np.array([7, 7, 7]))):
+        with pytest.raises(InvalidData, match="leave_one_out needs two"):
+            leave_one_out(n, groups=groups)
+
+
+def test_given_folds_are_the_values_in_order_and_may_not_tear_groups() -> None:
+    parts = by_value(np.array([3, 1, 3, 2], dtype=object))
+    assert [v.tolist() for _, v in parts] == [[1], [3], [0, 2]]
+    assert [t.tolist() for t, _ in parts] == [[0, 2, 3], [0, 1, 2], [1, 3]]
+    assert len(by_value(["x", "y", "x"], np.array([1, 2, 1]))) == 2
+    with pytest.raises(InvalidData, match="the group 1 has rows in several parts"):
+        by_value(["x", "y", "x"], np.array([1, 2, 1])[[0, 0, 1]])
+    whole(np.array([True, False, True]), np.array(["p", "q", "p"]))
+    with pytest.raises(InvalidData, match="the group 'p' has rows"):
+        whole(np.array([True, False, False]), np.array(["p", "q", "p"]))

@@ -76,16 +76,21 @@ class _Scored:
     model: Any
 
     def __call__(self, X: Any, y: Any, s: Any) -> Scores:
-        weights = np.ones(len(X)) if s is None else np.asarray(s, dtype=np.float64)
-        kept = weights > 0
-        if not kept.any():
-            return Scores(len(X), 0.0, {}, 0, None)
-        A, t, w = X[kept], None if y is None else np.asarray(y)[kept], weights[kept]
-        found = metrics(self.model, A, t, w)
-        zeros = int(found.pop("zero_probability_rows", 0) or 0)
-        means = {k: v for k, v in found.items() if k in MEANS}
-        spread = _spread(self.model, A, t, w) if self.model.task == "regression" else None
-        return Scores(len(X), float(w.sum()), means, zeros, spread)
+        return scores_of(self.model, X, y, s)
+
+
+def scores_of(model: Any, X: Any, y: Any, s: Any) -> Scores:
+    """The figures of some rows in a form that merges with those of others, be they predicted by another model."""
+    weights = np.ones(len(X)) if s is None else np.asarray(s, dtype=np.float64)
+    kept = weights > 0
+    if not kept.any():
+        return Scores(len(X), 0.0, {}, 0, None)
+    A, t, w = X[kept], None if y is None else np.asarray(y)[kept], weights[kept]
+    found = metrics(model, A, t, w)
+    zeros = int(found.pop("zero_probability_rows", 0) or 0)
+    means = {k: v for k, v in found.items() if k in MEANS}
+    spread = _spread(model, A, t, w) if model.task == "regression" else None
+    return Scores(len(X), float(w.sum()), means, zeros, spread)
 
 
 MEANS = ("mean_absolute_error", "mean_squared_error", "accuracy", "log_loss", "mean_log_density")
@@ -101,6 +106,11 @@ def _spread(model: Any, X: Any, y: Any, w: Vector) -> Spread:
 def metrics_chunks(model: Estimator, chunks: Chunks) -> Figures:
     """What `metrics` gives for all rows, in one pass over the chunks."""
     found: Scores = total(_Scored(model), chunks)
+    return figures(found)
+
+
+def figures(found: Scores) -> Figures:
+    """What `metrics` gives, from merged scores."""
     out: Figures = {"rows": found.rows}
     if found.spread is not None:
         square = found.means["mean_squared_error"]

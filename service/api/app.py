@@ -28,6 +28,7 @@ from service.api.metrics import Requests
 from service.api.middleware import AccessLog, Envelope
 from service.api.problems import FieldProblem, Problem, document, response_of, simple
 from service.api.routes import algorithms, aliases, changes, datasets, jobs, metrics, models, operations, predict
+from service.api.row_schemas import MEMBERS
 from service.api.schemas import PosteriorRequest, PredictRequest, TransformRequest, estimator_schemas
 from service.container import Services
 from service.errors import Conflict, Malformed, NotAcceptable, ServiceError, TooLarge, UnknownMediaType
@@ -130,6 +131,8 @@ def _field(error: Any) -> Json:
     """One entry of pydantic's list as the contract writes it."""
     where, *path = error["loc"] or ("body",)
     prefix = "" if where == "body" else f"/{where}"
+    if path and path[0] in ("rows", "where", "validation"):
+        path = [part for part in path if part not in MEMBERS]
     given = "" if error["type"] == "missing" else f" (got {error.get('input')!r:.80})"
     return {"pointer": prefix + pointer(*path), "code": error["type"], "detail": error["msg"] + given}
 

@@ -78,7 +78,7 @@ def model_document(row: Json) -> Json:
         "target": result.get("target", asked),
         "features": result.get("features", [{"name": f} for f in record["features"]]),
         "encoding": record["encoding"], "seed": record.get("seed", 0), "labels": row["labels"],
-        "rows": result.get("rows"), "rows_dropped": result.get("rows_dropped"),
+        "rows": result.get("rows"), "rows_dropped": result.get("rows_dropped"), "selection": result.get("selection"),
         "metrics": result.get("metrics"), "warnings": result.get("warnings", []),
         "capabilities": result.get("capabilities", []), "fit_seconds": result.get("fit_seconds"),
         "artifact": artifact and {"bytes": artifact["bytes"], "sha256": artifact["sha256"]},

@@ -8,25 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from ml_core.registry import algorithms
 from service.api.encoding_schema import Encoding
+from service.api.row_schemas import NoValidation, RowChoice, Validation
 from service.api.strict import Strict
 from service.ports import Json
 
 Spec = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-spec": "estimator"})]
-
-
-class Validation(Strict):
-    """Scores on rows the model has not seen."""
-
-    method: Literal["none", "holdout", "k_fold"] = Field("none", description="How rows are held out.")
-    fraction: float = Field(0.2, gt=0, lt=1, description="Share of rows held out (holdout).")
-    k: int = Field(5, ge=2, le=1000, description="Number of folds (k_fold).")
-    stratify: bool = Field(True, description="Spread the classes evenly over the folds.")
-
-
-class RowChoice(Strict):
-    """Which rows of the dataset are used."""
-
-    sample: int | None = Field(None, ge=1, description="A seeded sample of this many rows, without replacement.")
 
 
 class JobLimits(Strict):
@@ -52,6 +38,12 @@ FIT_EXAMPLES: dict[str, Any] = {
     "posterior": _fit("A posterior: Bayesian linear regression", "iris-width", "bayesian_linear_regression",
                       features=LENGTHS[:3], target="petal_width"),
     "transform": _fit("A transform: principal components", "iris-axes", "principal_component_analysis"),
+    "some_rows": _fit("Some rows: conditions, and scores on a fifth of them", "iris-two-species", "logistic_regression",
+                      target="species", rows={"where": [
+                          {"column": "species", "op": "in", "value": ["versicolor", "virginica"]},
+                          {"not": {"column": "petal_width", "op": ">", "value": 2.4}}]},
+                      validation={"method": "holdout", "fraction": 0.2},
+                      estimator={"algorithm": "logistic_regression", "params": {"alpha": 1.0}}),
     "density": _fit("A density to draw from: Gaussian mixture", "iris-groups", "gaussian_mixture"),
 }  # fmt: skip
 
@@ -71,7 +63,7 @@ class FitRequest(Strict):
     weights: str | None = Field(None, description="Column of sample weights.")
     groups: str | None = Field(None, description="Column whose equal values stay together in splits.")
     encoding: Encoding = Field(default_factory=Encoding, description="How columns become numbers.")
-    validation: Validation = Field(default_factory=Validation, description="Scores on held-out rows.")
+    validation: Validation = Field(default_factory=NoValidation, description="Scores on held-out rows.")
     seed: int = Field(0, ge=0, lt=2**63, description="The same request and seed give the same model, bit for bit.")
     name: str | None = Field(
         None, min_length=1, max_length=200, pattern=r"^[^@/\x00-\x1f\x7f]+$", description="Name; versions count up."
@@ -83,7 +75,7 @@ class FitRequest(Strict):
 
     def request(self) -> Json:
         """The body as plain JSON values."""
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", by_alias=True)
 
 
 class Rows(Strict):
@@ -199,6 +191,9 @@ class ModelOut(Open):
         description="Input schema: name, type, levels; `encoding`: what is done with it; `columns`: its matrix columns."
     )
     encoding: Json = Field(description="The encoding that was asked for, every default filled in.")
+    selection: Json | None = Field(
+        None, description="`where` and `sample` as asked, `rows_in_table` and `rows_selected`; null after an update."
+    )
     metrics: Json | None = Field(description="Figures on training and held-out rows, never mixed.")
     warnings: list[Any] = Field(description="Facts about the fit: code, message, advice.")
     capabilities: list[str] = Field(description="What the model can do.")

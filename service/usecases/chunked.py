@@ -33,7 +33,9 @@ from ml_core.sums import total
 from service.errors import NotReady
 from service.ports import Json
 from service.usecases import tabular
-from service.usecases.preparation import no_rows, refuse_gaps, target_of, weights_of
+from service.usecases.conditions import Negated
+from service.usecases.preparation import PARTS, no_rows, refuse_gaps, target_of, weights_of
+from service.usecases.selection import Choice, choice_of, held_out
 
 CHUNK_BYTES = 32 << 20
 COUNTED_LEVELS = 10 * MAX_ORDINALS
@@ -55,7 +57,8 @@ def chunk_rows(width: int) -> int:
 class Source:
     """A stored table by its content hash and which of its columns play which part; pieces of `size` rows.
 
-    `gaps` are the columns in which an empty cell drops its row. Pickled, it finds the table on the host that unpickles.
+    `gaps` are the columns in which an empty cell drops its row; `choice` says which rows are asked for, `selected` how
+    many they are. Pickled, it finds the table on the host that unpickles.
     """
 
     sha256: str
@@ -67,6 +70,8 @@ class Source:
     weights: str | None
     classes: bool
     gaps: tuple[str, ...] = ()
+    choice: Choice = field(default_factory=Choice)
+    selected: int = 0
     tables: Tables | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> Json:
@@ -87,9 +92,18 @@ class Source:
             raise NotReady("this process has no store of tables; build the services before chunks are read")
         return tables(self.sha256)
 
+    def asked(self, choice: Choice) -> Source:
+        """The same with other rows asked for; one pass over the columns that the choice reads."""
+        return replace(self, choice=choice, selected=choice.count(self.table()))
+
+    def cells(self, name: str) -> pa.ChunkedArray:
+        """A whole column of the rows that are asked for."""
+        return self.choice.take(self.table(), 0, (name,))[name]
+
     def piece(self, i: int, columns: tuple[str, ...]) -> pa.Table:
-        """Those columns of piece i, without the rows that are dropped."""
+        """Those columns of piece i, without the rows that are not asked for or are dropped."""
         part = self.table().slice(i * self.size, self.size)
+        part = self.choice.take(part, i * self.size, tuple(dict.fromkeys((*columns, *self.gaps))))
         keep = None
         for name in self.gaps:
             valid = part[name].is_valid()
@@ -124,17 +138,23 @@ class DatasetChunks:
         return found[0] if found else None
 
 
-def open_chunks(datasets: Any, request: Json, estimator: Estimator, size: int) -> tuple[DatasetChunks, int]:
+def open_chunks(
+    datasets: Any, request: Json, estimator: Estimator, size: int, *, lenient: bool = False
+) -> tuple[DatasetChunks, int]:
     """The chunks of a fit request, their encoder fitted, and how many rows were dropped; Invalid, InvalidData.
 
-    At most one numeric column is in memory at a time, and of levels one chunk.
+    A lenient encoder ignores or fills what only rows held out have. At most one numeric column is in memory at a time,
+    and of levels one chunk.
     """
     record = datasets.get(request["dataset"])
     encoding = Encoding.of(request.get("encoding"))
+    encoding = encoding.held_out() if lenient else encoding
     kinds = {c["name"]: c["type"] for c in record["columns"]}
     source = Source(record["sha256"], record["rows"], size, kinds, tuple(request["features"]), request.get("target"),
                     request.get("weights"), estimator.task == "classification", tables=datasets.table_of)  # fmt: skip
-    source = replace(source, gaps=_gaps(source, request.get("groups"), encoding))
+    held, choice = held_out(request, kinds), choice_of(source.table(), request, kinds)
+    source = source.asked(choice if held is None else choice.only(Negated(held)))
+    source = replace(source, gaps=_gaps(source, request, encoding))
     weights_of(source.table().slice(0, 0), kinds, source.weights)
     target_of(source.table().slice(0, 0), kinds, source.target, estimator)
     kept, counts = _levels(source, encoding)
@@ -142,19 +162,34 @@ def open_chunks(datasets: Any, request: Json, estimator: Estimator, size: int) -
         raise no_rows()
     facts = {f: _facts(source, f, kept, counts, encoding.column(f)) for f in source.features}
     encoder = scaled(encoder_of(facts, encoding), lambda e, part: total(part, DatasetChunks(source, e)))
-    return DatasetChunks(source, encoder), record["rows"] - kept
+    return DatasetChunks(source, encoder), source.selected - kept
 
 
-def _gaps(source: Source, groups: str | None, encoding: Encoding) -> tuple[str, ...]:
+def held_chunks(datasets: Any, request: Json, estimator: Estimator, chunks: DatasetChunks) -> DatasetChunks | None:
+    """The rows that a split column holds out of those chunks, None where it holds out none.
+
+    Their encoding is learned from the chunks; what only the rows held out have is ignored or filled.
+    """
+    source = chunks.source
+    held = held_out(request, source.kinds)
+    if held is None:
+        return None
+    choice = choice_of(source.table(), request, source.kinds).only(held)
+    lenient, _ = open_chunks(datasets, request, estimator, source.size, lenient=True)
+    return replace(lenient, source=source.asked(choice))
+
+
+def _gaps(source: Source, request: Json, encoding: Encoding) -> tuple[str, ...]:
     """Columns in which an empty cell drops the row; Invalid where one may not."""
-    table = source.table()
-    roles = (("target", source.targets), ("weights", (source.weights,)), ("groups", (groups,)))
+    table, split = source.table(), (request.get("validation") or {}).get("column")
+    roles = (("target", source.targets), ("weights", (source.weights,)), ("groups", (request.get("groups"),)),
+             (PARTS, (split,)))  # fmt: skip
     used = encoding.drops(source.features)
     if encoding.missing == "drop_rows":
         used += [n for _, names in roles for n in names if n]
     else:
         for role, names in roles:
-            empty = [~np.asarray(table[n].is_valid()) for n in names if n and table[n].null_count]
+            empty = [np.asarray(source.cells(n).is_null()) for n in names if n and table[n].null_count]
             refuse_gaps(role, int(np.logical_or.reduce(empty).sum()) if empty else 0)
     return tuple(dict.fromkeys(n for n in used if table[n].null_count))
 
@@ -163,7 +198,7 @@ def _levels(source: Source, encoding: Encoding) -> tuple[int, dict[str, Counter[
     """How many rows are kept, and how often each level occurs in them, column by column."""
     names = tuple(f for f in source.features if source.kinds[f] in LEVELLED)
     if not names and not source.gaps:
-        return source.rows, {}
+        return source.selected, {}
     kept, counts = 0, {name: Counter[str]() for name in names}
     found = parallel.spread_map(_count, range(len(source)), (source, names))
     for done, (rows, parts) in enumerate(found, start=1):
@@ -192,7 +227,8 @@ def _facts(source: Source, name: str, kept: int, counts: dict[str, Counter[str]]
         return Facts(kind, kept, kept - counts[name].total(), counts[name])
     if name in source.gaps or (policy.missing in UNFILLED and not source.table()[name].null_count):
         return Facts(kind, kept, 0)
-    parts = [source.piece(i, (name,))[name] for i in range(len(source))] if source.gaps else [source.table()[name]]
+    whole = not source.gaps and source.choice.all
+    parts = [source.table()[name]] if whole else [source.piece(i, (name,))[name] for i in range(len(source))]
     values = np.concatenate([tabular.column(part, kind).values for part in parts])
     present = values[~np.isnan(values)]
     fill = numeric_fill(present, policy.missing) if len(present) else None

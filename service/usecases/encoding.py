@@ -82,7 +82,8 @@ def left_out(record: Json, request: Json, features: Sequence[str]) -> list[Json]
         return []
     target = request.get("target")
     taken = {*features, *([target] if isinstance(target, str) else target or []), request.get("weights"),
-             request.get("groups"), *(request.get("exclude") or [])}  # fmt: skip
+             request.get("groups"), (request.get("validation") or {}).get("column"),
+             *(request.get("exclude") or [])}  # fmt: skip
     rest = [c for c in record["columns"] if c["name"] not in taken]
     why = [f"{c['name']!r} ({_reason(c, record['rows'])})" for c in rest if c.get("role") != "weights"]
     if not why:

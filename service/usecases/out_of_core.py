@@ -21,11 +21,12 @@ READ_BYTES = 40.0
 
 @dataclass(frozen=True)
 class Shape:
-    """Rows, encoded columns, and classes or outputs of a fit."""
+    """Rows, encoded columns, and classes or outputs of a fit; rows of the table that they are chosen from."""
 
     rows: int
     width: int
     classes: int
+    in_table: int
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ def plan(estimator: Estimator, shape: Shape, limits: Limits, request: Json) -> P
 
 
 def _chunks(estimator: Estimator, shape: Shape, limits: Limits) -> Plan:
-    size = min(chunk_rows(shape.width), shape.rows)
+    size = min(chunk_rows(shape.width), shape.in_table)
     each = READ_BYTES * size * shape.width + estimator.cost(size, shape.width, shape.classes).memory_bytes
     threads = max(1, min(limits.cores, int((limits.memory_bytes - BASE_MEMORY) // each)))
-    return Plan(size, -(-shape.rows // size), threads, int(BASE_MEMORY + threads * each))
+    return Plan(size, -(-shape.in_table // size), threads, int(BASE_MEMORY + threads * each))
 
 
 def _refusal(estimator: Estimator, request: Json, needed: int, limits: Limits) -> Exception | None:
@@ -75,13 +76,12 @@ def _refusal(estimator: Estimator, request: Json, needed: int, limits: Limits) -
         able = sorted(name for name, a in algorithms().items() if a.cls.task == estimator.task and chunkable(a.cls))
         instead = f", or choose an algorithm that learns from chunks: {', '.join(able)}" if able else ""
         return _too_large(needed, limits, f"raise the limit or take fewer rows{instead}")
-    if (request.get("rows") or {}).get("sample"):
-        return _too_large(needed, limits, "raise the limit, take a smaller sample, or all rows, which go in chunks")
-    if (request.get("validation") or {}).get("method", "none") != "none":
-        advice = "leave validation out and score the model on a dataset of its own, or raise limits.memory_bytes"
+    if (request.get("validation") or {}).get("method", "none") not in ("none", "split_column"):
+        advice = ("hold rows out by a split column, leave validation out and score the model on a dataset of its own, "
+                  "or raise limits.memory_bytes")  # fmt: skip
         return Invalid(
-            f"rows are held out of fits in memory only; this one is estimated to need {needed} bytes and its limit is "
-            f"{limits.memory_bytes}: {advice}",
+            f"rows are drawn to be held out of fits in memory only; this one is estimated to need {needed} bytes and "
+            f"its limit is {limits.memory_bytes}: {advice}",
             issues=(Issue("/validation/method", "not_in_chunks", advice),),
         )
     return None
@@ -97,9 +97,9 @@ def certify(estimator: Estimator, chunks: DatasetChunks) -> tuple[Diagnostics, J
     out = diagnose_chunks(estimator, chunks)
     out.warnings.append(Notice(
         "fitted_in_chunks",
-        f"learned from {chunks.source.rows} rows in {len(chunks)} chunks of {chunks.source.size}, for together they "
-        "would not fit in the memory granted; the digits are those that the algorithm's page states, and diagnostics "
-        "that need all rows at once (figures row by row, ranks of rows) are left out",
+        f"learned from {chunks.source.selected} rows in {len(chunks)} chunks of {chunks.source.size}, for together "
+        "they would not fit in the memory granted; the digits are those that the algorithm's page states, and "
+        "diagnostics that need all rows at once (figures row by row, ranks of rows) are left out",
         "raise limits.memory_bytes for a fit in memory",
     ))  # fmt: skip
     return out, metrics_chunks(estimator, chunks)

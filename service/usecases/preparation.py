@@ -11,15 +11,18 @@ from ml_core.base import Estimator
 from ml_core.preprocessing.policies import Encoding
 from ml_core.preprocessing.table import Column, TableEncoder
 from ml_core.preprocessing.table_fit import fit_encoder
-from ml_core.rng import generator
 from service.errors import Invalid, Issue
 from service.ports import Json
 from service.usecases import tabular
+from service.usecases.selection import choice_of, parts_of, used_columns
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Columns and arrays of a fit: X (n, d), y, weights and groups (n,), all without rows that were dropped."""
+    """Columns and arrays of a fit: X (n, d), y, weights, groups and given parts (n,), without rows that were dropped.
+
+    `selected` counts the rows asked for, of which `dropped` had empty cells.
+    """
 
     inputs: dict[str, Column]
     encoding: Encoding
@@ -28,19 +31,23 @@ class Prepared:
     y: np.ndarray | None
     weights: np.ndarray | None
     groups: np.ndarray | None
+    parts: np.ndarray | None
+    selected: int
     dropped: int
 
 
 def prepare(datasets: Any, request: Json, estimator: Estimator) -> Prepared:
     """Read the dataset and encode it; InvalidData and Invalid name columns and cells."""
-    kinds = {c["name"]: c["type"] for c in datasets.get(request["dataset"])["columns"]}
-    table = _take(datasets.table(request["dataset"]), request)
+    kinds = tabular.kinds(datasets.get(request["dataset"]))
+    whole = datasets.table(request["dataset"])
+    table = choice_of(whole, request, kinds).take(whole, columns=used_columns(request))
     inputs = {f: tabular.column(table[f], kinds[f]) for f in request["features"]}
     encoding = Encoding.of(request.get("encoding"))
     target = target_of(table, kinds, request.get("target"), estimator)
     weights, groups = weights_of(table, kinds, request.get("weights")), _groups(table, request.get("groups"))
+    parts = parts_of(table, request, kinds)
     keep = np.ones(len(table), dtype=bool)
-    for role, values in (("target", target), ("weights", weights), ("groups", groups)):
+    for role, values in (("target", target), ("weights", weights), ("groups", groups), (PARTS, parts)):
         keep &= _present(role, values, encoding.missing == "drop_rows", len(table))
     for name in encoding.drops(list(inputs)):
         keep &= ~inputs[name].missing
@@ -49,9 +56,9 @@ def prepare(datasets: Any, request: Json, estimator: Estimator) -> Prepared:
     inputs = rows_of(inputs, keep)
     encoder = fit_encoder(inputs, encoding)
     X, _ = encoder.matrix(inputs)
-    y, s, units = (None if v is None else v[keep] for v in (target, weights, groups))
+    y, s, units, parts = (None if v is None else v[keep] for v in (target, weights, groups, parts))
     y = None if y is None else _dense(y)
-    return Prepared(inputs, encoding, encoder, X, y, s, units, int((~keep).sum()))
+    return Prepared(inputs, encoding, encoder, X, y, s, units, parts, len(table), int((~keep).sum()))
 
 
 def _present(role: str, values: np.ndarray | None, drop: bool, n: int) -> np.ndarray:
@@ -62,11 +69,15 @@ def _present(role: str, values: np.ndarray | None, drop: bool, n: int) -> np.nda
     return keep
 
 
+PARTS = "validation/column"
+_CALLED = {"target": "target has", PARTS: "column that holds rows out has"}
+
+
 def refuse_gaps(role: str, gaps: int) -> None:
     """Invalid when a target, the weights or the groups have empty cells that may not be dropped with their rows."""
     if gaps:
         raise Invalid(
-            f"the {role} {'has' if role == 'target' else 'have'} {gaps} empty cells; "
+            f"the {_CALLED.get(role, role + ' have')} {gaps} empty cells; "
             "encoding.missing = drop_rows leaves them out",
             issues=(Issue(f"/{role}", "missing_values", "choose drop_rows or fill the cells"),),
         )
@@ -112,14 +123,6 @@ def subset(data: Prepared, encoder: TableEncoder, rows: np.ndarray) -> Prepared:
     X, _ = encoder.matrix(inputs)
     return replace(data, inputs=inputs, encoder=encoder, X=X, y=None if y is None else y[rows],
                    weights=None if s is None else s[rows])  # fmt: skip
-
-
-def _take(table: Any, request: Json) -> Any:
-    """The rows asked for: all, or a seeded sample without replacement in table order."""
-    size = (request.get("rows") or {}).get("sample")
-    if not size or size >= len(table):
-        return table
-    return table.take(np.sort(generator(request.get("seed", 0), 1).choice(len(table), size, replace=False)))
 
 
 def target_of(table: Any, kinds: Json, target: Any, estimator: Estimator) -> np.ndarray | None:

@@ -15,6 +15,11 @@ from service.errors import Invalid, Issue
 from service.ports import Json
 
 
+def kinds(record: Json) -> Json:
+    """The type of each column of a dataset."""
+    return {c["name"]: c["type"] for c in record["columns"]}
+
+
 def column(array: Any, kind: str) -> Column:
     """One Arrow column as ml_core wants it: float64 with NaN for missing, or strings with None."""
     if isinstance(array, pa.ChunkedArray):
@@ -97,8 +102,12 @@ def select(record: Json, request: Json, *, supervised: bool) -> Selection:
     target = request.get("target")
     targets = [target] if isinstance(target, str) else list(target or [])
     issues = _unknown(known, "/target", targets)
-    for role in ("weights", "groups"):
-        issues += _unknown(known, f"/{role}", [request[role]] if request.get(role) else [])
+    split = (request.get("validation") or {}).get("column")
+    for role, name in (("weights", request.get("weights")), ("groups", request.get("groups")),
+                       ("validation/column", split)):  # fmt: skip
+        issues += _unknown(known, f"/{role}", [name] if name else [])
+    if split in targets:
+        issues.append(Issue("/validation/column", "target_leak", "rows cannot be held out by the target"))
     for role in ("features", "exclude"):
         issues += _unknown(known, f"/{role}", request.get(role) or [])
         issues += _twice(f"/{role}", request.get(role))
@@ -115,7 +124,7 @@ def select(record: Json, request: Json, *, supervised: bool) -> Selection:
         raise Invalid("; ".join(f"{i.pointer}: {i.detail}" for i in issues), issues=tuple(issues))
     roles = {c: known[c].get("role") for c in known}
     weights = request.get("weights") or next((c for c, r in roles.items() if r == "weights"), None)
-    taken = {*targets, weights, request.get("groups"), *(request.get("exclude") or [])}
+    taken = {*targets, weights, request.get("groups"), split, *(request.get("exclude") or [])}
     chosen = request.get("features") or [c for c in known if c not in taken and _usable(known[c], record["rows"])]
     both = sorted({*targets} & {*chosen})
     if both:

@@ -13,6 +13,7 @@ from ml_core.base import Estimator
 from ml_core.capabilities import capabilities
 from ml_core.certificates import Diagnostics
 from ml_core.errors import placed
+from ml_core.metrics.chunked import metrics_chunks
 from ml_core.metrics.summary import metrics
 from ml_core.parallel import use_mapper, use_threads
 from ml_core.preprocessing.reference import Reference
@@ -24,15 +25,18 @@ from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.settings import Settings
 from service.spread_port import Spread
 from service.usecases import encoding, tabular
-from service.usecases.chunked import open_chunks
+from service.usecases.chunked import held_chunks, open_chunks
 from service.usecases.chunked_reference import reference_of
 from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
+from service.usecases.partition import arranged, check_plan, notices_of, plan_of, refits
 from service.usecases.preparation import prepare
+from service.usecases.selection import Choice, check_split, choice_of, described
 from service.usecases.submission import once
-from service.usecases.validation import arguments, build_estimator, fit, refits, splits, takes_weights, validate
+from service.usecases.validation import arguments, average, build_estimator, fit, takes_weights, validate
 
 FLOPS_PER_SECOND = 2e9
 CHECKED_CELLS = 5_000_000
+NO_CHOICE: Json = {"where": None, "sample": None}
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Fitted:
 
     encoder: TableEncoder
     reference: Reference
+    selected: int
     rows: int
     dropped: int
     seconds: float
@@ -66,30 +71,37 @@ class Training:
         """The request with every default filled in, and the estimate of its cost; Invalid where the fit would fail."""
         estimator = build_estimator(request)
         request = request | {"dataset": self.datasets.resolve(request["dataset"])}
-        record = self.datasets.get(request["dataset"])
+        record, choice = self._chosen(request)
         chosen = tabular.select(record, request, supervised=estimator.supervised)
-        if chosen.target is None and refits(request.get("validation")):
+        check_split(self.datasets.table(record["id"]), choice, request, tabular.kinds(record))
+        if chosen.target is None and plan_of(request)["method"] != "none":
             raise Invalid("held-out scores compare predictions with a target, and this algorithm has none",
                           issues=(Issue("/validation/method", "no_target", "leave validation out"),))  # fmt: skip
         full = request | {"estimator": spec_of(estimator), **_parts(chosen)}
         full["encoding"] = encoding.completed(request.get("encoding"), record, chosen.features)
+        check_plan(full, record)
         with placed("/estimator"):
             estimate = self._estimate(estimator, record, chosen, full)
-        estimate["warnings"] = encoding.left_out(record, request, chosen.features)
+        estimate["warnings"] = [*encoding.left_out(record, request, chosen.features), *notices_of(full)]
         if record["rows"] * len(record["columns"]) <= CHECKED_CELLS:
-            data = prepare(self.datasets, full, estimator)
+            data, _, _ = arranged(full, prepare(self.datasets, full, estimator), estimator.task)
             with naming.use(data.encoder.names), placed("/estimator"):
                 estimator.check(*arguments(estimator, data))
-            splits(full, data, estimator.task)
         return full, estimate
 
+    def _chosen(self, request: Json) -> tuple[Json, Choice]:
+        """The dataset's record as that of a table of the rows asked for, and these; Invalid where there are none."""
+        record = self.datasets.get(request["dataset"])
+        table = self.datasets.table(record["id"])
+        choice = choice_of(table, request, tabular.kinds(record))
+        return described(record, table, choice), choice
+
     def _estimate(self, estimator: Estimator, record: Json, chosen: tabular.Selection, request: Json) -> Json:
-        n, k = record["rows"], _distinct(record, chosen.target)
         width = encoding.width(request["encoding"], record, chosen.features)
-        shape = Shape(min(n, (request.get("rows") or {}).get("sample") or n), width, k)
+        shape = Shape(record["rows"], width, _distinct(record, chosen.target), record["in_table"])
         chunks = plan(estimator, shape, self._limits(request), request)
         flops = float(estimator.cost(shape.rows, shape.width, shape.classes).flops)
-        seconds = flops / FLOPS_PER_SECOND * (1 + refits(request.get("validation")))
+        seconds = flops / FLOPS_PER_SECOND * (1 + refits(request, record))
         instant = estimator.queue == "instant" and seconds <= self.settings.instant_seconds and not chunks
         return {"wall_seconds": seconds, "memory_bytes": chunks.memory_bytes if chunks else memory_of(estimator, shape),
                 "queue": "instant" if instant else "long", "chunks": asdict(chunks) if chunks else None}  # fmt: skip
@@ -120,14 +132,16 @@ class Training:
             done = way(job.spec, estimator, report)
         notices = [*done.diagnostics.warnings, *([engine.notice] if engine.notice else [])]
         stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")), done.reference)
-        sha256 = self.datasets.get(job.spec["dataset"])["sha256"]
-        origin = {"job": job.id, "attempt": report.attempt, "dataset_sha256": sha256}
+        record = self.datasets.get(job.spec["dataset"])
+        origin = {"job": job.id, "attempt": report.attempt, "dataset_sha256": record["sha256"]}
         return {
             "artifact": self.artifacts.save(f"models/{job.resource}/{report.attempt}/model.joblib", stored, origin),
             "estimator": spec_of(estimator),
             "features": encoding.schema(done.encoder),
             "target": _target_schema(job.spec.get("target"), getattr(estimator, "classes_", None)),
             "rows": done.rows, "rows_dropped": done.dropped,
+            "selection": {**NO_CHOICE, **(job.spec.get("rows") or {}), "rows_in_table": record["rows"],
+                          "rows_selected": done.selected},
             "metrics": {"train": done.train, "validation": done.validation},
             "diagnostics": done.diagnostics.to_json(),
             "warnings": [*job.spec.get("notices", []), *encoding.notices(done.encoder), *map(asdict, notices)],
@@ -136,20 +150,23 @@ class Training:
         }  # fmt: skip
 
     def _in_memory(self, request: Json, estimator: Any, report: Report) -> Fitted:
-        data = prepare(self.datasets, request, estimator)
+        data, held, plan = arranged(request, prepare(self.datasets, request, estimator), estimator.task)
         started = time.perf_counter()
         names = data.encoder.names
-        stages = Stages(report, 1 + refits(request.get("validation")))
+        stages = Stages(report, 1 + len(plan))
         with progress.listen(stages.tell), use_threads(report.cores), naming.use(names), placed("/estimator"):
             fit(estimator, data)
             stages.next()
             fitted = time.perf_counter() - started
-            validation = validate(request, self.datasets.get(request["dataset"]), data, stages.next)
+            validation = validate(request, self.datasets.get(request["dataset"]), data, plan, stages.next)
         with naming.use(names):
             diagnostics = estimator.diagnostics(*arguments(estimator, data))
         train = metrics(estimator, data.X, data.y, data.weights)
+        if held is not None:
+            validation = average([metrics(estimator, held.X, held.y, held.weights)])
         reference = Reference.of(data.inputs)
-        return Fitted(data.encoder, reference, len(data.X), data.dropped, fitted, train, validation, diagnostics)
+        return Fitted(data.encoder, reference, data.selected, len(data.X), data.dropped, fitted, train, validation,
+                      diagnostics)  # fmt: skip
 
     def _in_chunks(self, request: Json, estimator: Any, report: Report) -> Fitted:
         """The same from a table that is never in memory as a whole."""
@@ -161,9 +178,13 @@ class Training:
                 fit_chunks(estimator, chunks)
                 fitted = time.perf_counter() - started
                 diagnostics, train = certify(estimator, chunks)
+                held = held_chunks(self.datasets, request, estimator, chunks)
+                validation = None if held is None else average([metrics_chunks(estimator, held)])
             reference = reference_of(chunks.source)
-        rows = chunks.source.rows - dropped
-        return Fitted(chunks.encoder, reference, rows, dropped, fitted, train, None, diagnostics)
+        selected, rows = chunks.source.selected, chunks.source.selected - dropped
+        if held is not None and validation is not None:
+            selected, dropped = selected + held.source.selected, dropped + held.source.selected - validation["rows"]
+        return Fitted(chunks.encoder, reference, selected, rows, dropped, fitted, train, validation, diagnostics)
 
 
 class Stages:

@@ -78,7 +78,7 @@ class Updates:
         artifact = self.artifacts.save(key, stored, origin)
         seen = old.record["result"]["rows"] + (-1 if job.kind == "forget" else 1) * len(rows[0])
         return dict(old.record["result"]) | {
-            "artifact": artifact, "rows": seen, "diagnostics": diagnostics.to_json(),
+            "artifact": artifact, "rows": seen, "selection": None, "diagnostics": diagnostics.to_json(),
             "metrics": {"train": train, "validation": None},
             "warnings": [asdict(w) for w in diagnostics.warnings], "fit_seconds": 0.0,
         }  # fmt: skip

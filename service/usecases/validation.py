@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ml_core import parallel
 from ml_core.base import Estimator
-from ml_core.errors import InvalidData
+from ml_core.metrics.chunked import Scores, figures, scores_of
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table_fit import fit_encoder
 from ml_core.registry import build
-from ml_core.selection.splits import Split, folds, holdout
+from ml_core.selection.splits import Split
 from service.errors import Invalid, Issue, NotReady
 from service.ports import Json
 from service.usecases.chunked import Host
+from service.usecases.partition import plan_of, splits
 from service.usecases.preparation import Prepared, prepare, rows_of, subset
 
 
@@ -46,26 +48,6 @@ def fit(estimator: Any, data: Prepared) -> None:
     estimator.fit(*arguments(estimator, data))
 
 
-def refits(plan: Json | None) -> int:
-    """How many fits the validation takes."""
-    return {"holdout": 1, "k_fold": (plan or {}).get("k", 5)}.get((plan or {}).get("method", "none"), 0)
-
-
-def splits(request: Json, data: Prepared, task: str) -> list[Split]:
-    """Rows to learn from and rows to score on, as the request asks; none where nothing is held out."""
-    plan = request.get("validation") or {"method": "none"}
-    if plan["method"] == "none" or data.y is None:
-        return []
-    classes = data.y if task == "classification" and plan.get("stratify", True) else None
-    seed, n = request.get("seed", 0), len(data.X)
-    try:
-        if plan["method"] == "holdout":
-            return [holdout(n, plan.get("fraction", 0.2), seed=seed, y=classes, groups=data.groups)]
-        return folds(n, plan.get("k", 5), seed=seed, y=classes, groups=data.groups)
-    except InvalidData as e:
-        raise Invalid(str(e), issues=(Issue("/validation", "too_few_rows", "choose fewer folds or more rows"),)) from e
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """A dataset as it was when the job began, read from the store of whichever host asks."""
@@ -83,43 +65,57 @@ class Snapshot:
         return Host.tables(self.record["sha256"])
 
 
-def validate(request: Json, record: Json, data: Prepared, scored: Callable[[], None]) -> Json | None:
+def validate(
+    request: Json, record: Json, data: Prepared, plan: list[Split], scored: Callable[[], None]
+) -> Json | None:
     """Held-out scores averaged over folds, with each fold's; `scored` hears of each. None where nothing is held out.
 
-    An engine takes whole folds and reads the rows itself; without one, folds follow each other, each on all threads,
-    so that one at a time is in memory.
+    Rows that are left out one by one are scored together. An engine takes whole folds and reads the rows itself;
+    without one, folds follow each other, each on all threads, so that one at a time is in memory.
     """
-    plan = splits(request, data, build_estimator(request).task)
     if not plan:
         return None
     if parallel.spreads():
         found = parallel.spread_map(score_fold, range(len(plan)), (request, Snapshot(record)))
     else:
         found = (score(request, data, *split) for split in plan)
-    scores = []
+    scores: list[Any] = []
     for one in found:
         scores.append(one)
         scored()
+    return figures(reduce(Scores.merge, scores)) if _single(request) else average(scores)
+
+
+def average(scores: list[Json]) -> Json:
+    """The mean of each figure over the folds, the number of rows scored, and the folds."""
     names = [k for k in scores[0] if k != "rows"]
     mean = {k: _mean([s.get(k) for s in scores]) for k in names}
     return {"rows": sum(s["rows"] for s in scores), **mean, "folds": scores}
 
 
-def score_fold(number: int, request: Json, datasets: Snapshot) -> Json:
+def score_fold(number: int, request: Json, datasets: Snapshot) -> Any:
     """`score` of one fold from the stored table."""
     estimator = build_estimator(request)
     data = prepare(datasets, request, estimator)
     return score(request, data, *splits(request, data, estimator.task)[number])
 
 
-def score(request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Json:
-    """Fit encoding and estimator on the training rows alone; what only the test rows have is ignored or filled."""
+def score(request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Any:
+    """Fit encoding and estimator on the training rows alone; what only the test rows have is ignored or filled.
+
+    The figures of the test rows, or of rows left out one by one what can be merged to figures of all.
+    """
     fresh = build_estimator(request)
     encoder = fit_encoder(rows_of(data.inputs, train), data.encoding.held_out())
     part = subset(data, encoder, train)
     fit(fresh, part)
     held = subset(data, encoder, test)
-    return metrics(fresh, held.X, held.y, held.weights)
+    by = scores_of if _single(request) else metrics
+    return by(fresh, held.X, held.y, held.weights)
+
+
+def _single(request: Json) -> bool:
+    return bool(plan_of(request)["method"] == "leave_one_out")
 
 
 def _mean(values: list[Any]) -> float | None:

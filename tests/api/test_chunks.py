@@ -126,8 +126,6 @@ def test_what_cannot_go_in_chunks_is_refused_with_what_to_do(client):
     assert status == 422
     assert problem["errors"][0]["pointer"] == "/validation/method"
     assert "limits.memory_bytes" in problem["detail"]
-    status, problem = refused(client, body(data, limits=SMALL, rows={"sample": ROWS - 1}))
-    assert (status, problem["errors"][0]["pointer"]) == (413, "/limits/memory_bytes")
     status, problem = refused(client, body(data, limits={"memory_bytes": BASE_MEMORY + 1000}))
     assert status == 413
     assert "in chunks already" in problem["detail"]
