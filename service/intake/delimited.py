@@ -32,6 +32,7 @@ from service.intake.findings import (
     warning,
 )
 from service.intake.opening import COMMENTS
+from service.intake.regular import read_regular
 from service.intake.scan import MAX_FIELD, check_quotes, ragged, reject_of, rejects
 from service.intake.sniff import HEAD, NO_ROWS, Dialect, dialect
 from service.intake.trimming import without_comments, without_trailing
@@ -46,7 +47,10 @@ MAX_HEAD = 16 << 20
 
 @dataclass
 class Cells:
-    """A parsed file: its names and text cells, and what was noticed on the way."""
+    """A parsed file: its names and text cells, and what was noticed on the way.
+
+    When it is `regular` (see `regular.py`) columns of plain numbers are int64 and float64 already.
+    """
 
     names: tuple[str, ...]
     table: pa.Table
@@ -54,6 +58,7 @@ class Cells:
     path: Path
     source: Json
     warnings: list[Json] = field(default_factory=list)
+    regular: bool = False
 
 
 def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str, int]:
@@ -120,7 +125,7 @@ def read_cells(path: Path, options: ReadOptions, shelf: Shelf) -> Cells:
     cells.table = _parse(plain, how, options, shelf, cells)
     if not cells.table.num_rows:
         raise refuse("/file", "no_rows", NO_ROWS)
-    if quotes and any(pc.any(pc.match_substring(column, "\n")).as_py() for column in cells.table.columns):
+    if quotes and not cells.regular and any(pc.any(pc.match_substring(c, "\n")).as_py() for c in cells.table.columns):
         check_quotes(plain, how)
     return cells
 
@@ -151,6 +156,10 @@ def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
 
 
 def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: Cells) -> pa.Table:
+    table = read_regular(path, how, options, shelf.folder)
+    if table is not None:
+        cells.regular = True
+        return _kept(table, how, [], path, cells)
     bad: list[Any] = []
     comments: list[str] = []
 
@@ -176,6 +185,11 @@ def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: 
         first = rejects(path, how)[:1]
         seen = f"; first: line {first[0][0]}, {first[0][1]}" if first else ""
         cells.warnings.append(warning("skipped_rows", f"{len(bad)} rows were left out{seen}."))
+    return _kept(table, how, comments, path, cells)
+
+
+def _kept(table: pa.Table, how: Dialect, comments: list[str], path: Path, cells: Cells) -> pa.Table:
+    """The table without comments and without an empty last column."""
     table, notes = without_comments(table, how, comments, path)
     cells.warnings += notes
     if how.trailing:

@@ -34,6 +34,8 @@ def null_counts(
 
 
 def _counted(column: pa.ChunkedArray, words: pa.Array) -> dict[str, int]:
+    if not pa.types.is_string(column.type):  # numbers already
+        return {}
     counted = pc.value_counts(column.filter(pc.is_in(column, words, skip_nulls=True)))
     return dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
 

@@ -35,7 +35,7 @@ from service.intake.jsontext import read_json
 from service.intake.libsvm import read_libsvm
 from service.intake.nulls import COUNTED, null_counts
 from service.intake.sniff import HEAD, binary_format, text_format
-from service.intake.types import ODD_NULLS, Rules, infer
+from service.intake.types import ODD_NULLS, Rules, big_integers, infer
 from service.intake.unpack import archive_format, unpack
 from service.intake.workbook import as_text
 
@@ -101,6 +101,9 @@ def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json, how: 
 
     def column(i: int) -> Typed:
         text = one_chunk(cells.table.column(i))
+        if not pa.types.is_string(text.type) and not pa.types.is_large_string(text.type):
+            kind: Type = "integer" if pa.types.is_integer(text.type) else "number"
+            return Typed(text, kind, big_integers(text) if kind == "integer" else ())
         if names[i] not in wanted:
             typed = infer(text, rules)
         else:

@@ -21,7 +21,7 @@ def without_comments(table: pa.Table, how: Dialect, left_out: list[str], path: P
     A file without comments above its table has rows such as `#3,x`: then lines that are no rows are refused. O(n).
     """
     first = table.column(0)
-    if how.comment:
+    if how.comment and pa.types.is_string(first.type):
         hit = pc.fill_null(pc.starts_with(first, how.comment), False)
         left_out = left_out + pc.filter(first, hit).to_pylist()
         table = table.filter(pc.invert(hit)) if pc.any(hit).as_py() else table

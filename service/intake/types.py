@@ -131,7 +131,7 @@ def _codes(cells: pa.Array) -> Typed | None:
 def sampled(cells: pa.Array) -> pa.Array:
     """At most about a thousand valid cells, evenly spread: what refutes a type here refutes it for the column."""
     valid = cells.drop_null() if cells.null_count else cells
-    return valid.take(pa.array(range(0, len(valid), max(1, len(valid) // SAMPLE))))
+    return valid.take(pa.array(range(0, len(valid), max(1, len(valid) // SAMPLE)), pa.int64()))
 
 
 def _plain(cells: pa.Array) -> Typed | None:
