@@ -12,6 +12,7 @@ import numpy as np
 from ml_core.numerics.jit import compiled, inner, merged, read_only
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Int = Any  # of Python or of NumPy
 
 SKIP, INTEGER, NUMBER, TEXT = 0, 1, 2, 3
 MISSING, PLAIN, DOUBLED = 0, 1, 2  # of a cell: null, as it stands, with doubled quotes inside
@@ -50,7 +51,7 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 
 @inner
-def nearest(mantissa: int, power: int) -> int:
+def nearest(mantissa: Int, power: Int) -> Int:  # noqa: C901 - one loop's worth of exact cases
     """The bits of the double next to mantissa·10^power, ties to even; −1 where that is 0 or not finite.
 
     0 < mantissa < 2^63. Mushtak and Lemire, Fast number parsing without fallback (2023).
@@ -88,7 +89,7 @@ def nearest(mantissa: int, power: int) -> int:
 
 
 @merged
-def _digits(data: Bytes, at: int, mantissa: int) -> tuple[int, int]:
+def _digits(data: Bytes, at: Int, mantissa: Int) -> tuple[Int, Int]:
     """Where a run of digits ends, and the mantissa with them at its end."""
     d = np.int64(data[np.uintp(at)]) - ZERO
     while 0 <= d <= 9:
@@ -99,7 +100,7 @@ def _digits(data: Bytes, at: int, mantissa: int) -> tuple[int, int]:
 
 
 @inner
-def _hard(data: Bytes, begin: int, point: int, end: int) -> tuple[int, int]:
+def _hard(data: Bytes, begin: Int, point: Int, end: Int) -> tuple[Int, Int]:
     """A number with many digits or an exponent: its digits are data[begin:end], its point at `point` or beyond.
 
     Where it ends and the bits of its value; (−1, 0) where it is not written in the strictest way, or not told exactly.
@@ -111,7 +112,8 @@ def _hard(data: Bytes, begin: int, point: int, end: int) -> tuple[int, int]:
         if not 1 <= stop - first <= 3:
             return -1, 0
         power = -power if data[end + 1] == MINUS else power
-    mantissa, digits = np.int64(0), 0
+    mantissa: Int = np.int64(0)
+    digits: Int = 0
     for i in range(begin, end):
         if i != point:
             mantissa = mantissa * 10 + (np.int64(data[i]) - ZERO)
@@ -125,7 +127,7 @@ def _hard(data: Bytes, begin: int, point: int, end: int) -> tuple[int, int]:
 
 
 @merged
-def _number(data: Bytes, at: int) -> tuple[int, float, int]:
+def _number(data: Bytes, at: Int) -> tuple[Int, float, Int]:
     """The decimal number that begins here: where it ends, and its value or, if not 0, the bits of it.
 
     The end is −1 as in `_hard`.
@@ -133,7 +135,8 @@ def _number(data: Bytes, at: int) -> tuple[int, float, int]:
     minus = data[np.uintp(at)] == MINUS
     begin = at + 1 if minus else at
     point, mantissa = _digits(data, begin, 0)
-    whole, end, value, bits = point - begin, point, 0.0, np.int64(0)
+    whole, end, value = point - begin, point, 0.0
+    bits: Int = np.int64(0)
     if whole == 0 or (whole > 1 and data[np.uintp(begin)] == ZERO):
         return -1, 0.0, bits
     if data[np.uintp(point)] == POINT:
@@ -155,7 +158,7 @@ def _number(data: Bytes, at: int) -> tuple[int, float, int]:
 
 
 @merged
-def _integer(data: Bytes, at: int) -> tuple[int, int]:
+def _integer(data: Bytes, at: Int) -> tuple[Int, Int]:
     """The whole number of at most 18 digits that begins here and where it ends; (−1, 0) for another writing."""
     minus = data[at] == MINUS
     begin = at + 1 if minus else at
@@ -166,7 +169,7 @@ def _integer(data: Bytes, at: int) -> tuple[int, int]:
 
 
 @inner
-def _is_word(data: Bytes, begin: int, end: int, words: Bytes, ends: Any) -> bool:
+def _is_word(data: Bytes, begin: Int, end: Int, words: Bytes, ends: Any) -> bool:
     """Whether the cell is one of the words, which stand one after the other and end at `ends`."""
     start = 0
     for stop in ends:
@@ -183,7 +186,7 @@ def _is_word(data: Bytes, begin: int, end: int, words: Bytes, ends: Any) -> bool
 
 
 @merged
-def _cell(data: Bytes, at: int, delimiter: int) -> tuple[int, int, int, int]:
+def _cell(data: Bytes, at: Int, delimiter: Int) -> tuple[Int, Int, Int, Int]:
     """Any cell: where it begins and ends without its quotes, its mark, and where the separator stands.
 
     The mark is BAD for a quote that does not enclose the whole cell, and for a carriage return alone.
@@ -218,24 +221,26 @@ def _arguments() -> tuple[Any, ...]:
 
 
 @compiled(_arguments)
-def scan(
-    data: Bytes, kinds: Any, slots: Any, delimiter: int, words: Bytes, ends: Any,
+def scan(  # noqa: C901, PLR0912 - compiled loop
+    data: Bytes, kinds: Any, slots: Any, delimiter: Int, words: Bytes, ends: Any,
     whole: Any, real: Any, marks: Any, places: Any, odd: Any,
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[Int, Int]:  # fmt: skip
     """Read the records of a block, whose last byte is a line feed; how many there were and where the last one ended.
 
     `kinds` (d,) of the columns, `slots` (d,) their rows in `whole` and `real` (one memory, k × n) or `places`
     (t × n × 2). `marks` (d × n) tells missing cells; a column with a cell that is not plainly of its kind is `odd`.
     It ends early when n rows are full; with −1 rows at a record that is not regular.
     """
-    at, row = 0, 0
+    at: Int = 0
+    row: Int = 0
+    stop: Int
     while at < data.size and row < marks.shape[1]:
         if data[at] == LF or (data[at] == CR and data[at + 1] == LF):
             at += 1 if data[at] == LF else 2
             continue
         for j in range(kinds.size):
             kind, stop = kinds[j], np.int64(-1)
-            if kind == INTEGER or kind == NUMBER:
+            if kind in (INTEGER, NUMBER):
                 quoted = np.int64(data[np.uintp(at)] == QUOTE)
                 if kind == INTEGER:
                     stop, count = _integer(data, at + quoted)
@@ -249,7 +254,7 @@ def scan(
                 if stop >= 0:
                     closed = np.int64(data[np.uintp(stop)] == QUOTE)
                     after = data[np.uintp(stop + closed)]
-                    ends_here = after == delimiter or after == LF or after == CR
+                    ends_here = after in (delimiter, LF, CR)
                     stop = stop + closed if closed == quoted and ends_here else np.int64(-1)
             if stop < 0:
                 begin, end, mark, stop = _cell(data, at, delimiter)
@@ -257,7 +262,7 @@ def scan(
                     return -1, at
                 if begin == at and _is_word(data, begin, end, words, ends):
                     mark = MISSING
-                    if kind != TEXT and kind != SKIP:
+                    if kind not in (TEXT, SKIP):
                         whole[slots[j], row] = 0
                 elif kind != TEXT:
                     odd[j] |= kind != SKIP

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import pairwise, repeat
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -12,44 +16,78 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.intake.findings import Json, Type, one_chunk
+from service.intake.places import bucket
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 MAX_BINS = 30
 MAX_LEVELS = 100
-THREADS = 2
+STEP = 1 << 20
+IN_MEMORY_ROWS = 1 << 22
+MAX_PARTS = 64
+MAX_THREADS = 8
 
 
-def profile(table: pa.Table, types: tuple[Type, ...]) -> list[Json]:
-    """One record per column. O(n log n) time, one column in memory per thread."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(column_profile, table.column_names, table.columns, types))
+def profile(table: pa.Table, types: tuple[Type, ...], folder: Path | None = None) -> list[Json]:
+    """One record per column, every number exact. O(n log n) time.
+
+    Columns beyond 4 million rows are sorted in files in `folder`, so that memory does not grow with them.
+    """
+    with ThreadPoolExecutor(min(MAX_THREADS, len(os.sched_getaffinity(0)))) as pool:
+        return list(pool.map(column_profile, table.column_names, table.columns, types, repeat(folder)))
 
 
-def column_profile(name: str, cells: pa.ChunkedArray, kind: Type) -> Json:
+def column_profile(name: str, cells: pa.ChunkedArray, kind: Type, folder: Path | None = None) -> Json:
     """`name`, `type`, `missing`, `distinct` and, by type, numbers or levels."""
     array = one_chunk(cells)
     record: Json = {"name": name, "type": kind, "missing": array.null_count}
     if kind in {"number", "integer"}:
-        return record | _numbers(array.drop_null().to_numpy())
+        if folder is None or len(array) <= IN_MEMORY_ROWS:
+            return record | _numbers(np.sort(array.drop_null().to_numpy()))
+        return record | _in_file(array, folder)
     if kind in {"date", "datetime"}:
         return record | _times(array.drop_null())
-    if kind == "text":
-        return record | {"distinct": pc.count_distinct(array, mode="only_valid").as_py()}
-    return record | _levels(array.drop_null())
+    return record | ({"distinct": _distinct_texts(array)} if kind == "text" else _levels(array.drop_null()))
 
 
-def _numbers(values: np.ndarray[Any, Any]) -> Json:
+def _in_file(array: pa.Array, folder: Path) -> Json:
+    """The same from a file that is sorted where it lies: its pages are the disk's, not the process's."""
+    with NamedTemporaryFile(dir=folder) as file:
+        for start in range(0, len(array), STEP):
+            array.slice(start, STEP).drop_null().to_numpy().tofile(file)
+        file.flush()
+        if not file.tell():
+            return _numbers(np.empty(0))
+        ordered = np.asarray(np.memmap(file, array.type.to_pandas_dtype(), "r+"))
+        ordered.sort()
+        return _numbers(ordered)
+
+
+def _distinct_texts(array: pa.Array) -> int:
+    """How many different texts there are; of many rows counted in parts by a hash, each in a table of its own."""
+    parts = min(MAX_PARTS, -(-len(array) // IN_MEMORY_ROWS))
+    if parts < 2:
+        return pc.count_distinct(array, mode="only_valid").as_py()
+    text = array.cast(pa.large_string())
+    offsets = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
+    data = text.buffers()[2]
+    part = np.empty(len(text), np.uint8)
+    bucket(np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), offsets, parts, part)
+    counts = (pc.count_distinct(array.filter(pa.array(part == k)), mode="only_valid").as_py() for k in range(parts))
+    return sum(counts)
+
+
+def _numbers(ordered: np.ndarray[Any, Any]) -> Json:
     """Quantiles interpolate linearly, the deviation divides by n − 1; infinite values count in `distinct` only."""
-    ordered = np.sort(values)
-    distinct = int(np.count_nonzero(ordered[1:] != ordered[:-1])) + (ordered.size > 0)
+    blocks = (ordered[start : start + STEP + 1] for start in range(0, ordered.size, STEP))
+    distinct = sum(int(np.count_nonzero(block[1:] != block[:-1])) for block in blocks) + (ordered.size > 0)
     if ordered.dtype.kind == "f":
-        ordered = ordered[np.isfinite(ordered)]
+        ordered = ordered[np.searchsorted(ordered, -np.inf, "right") : np.searchsorted(ordered, np.inf)]
     if not ordered.size:
         empty = dict.fromkeys(("min", "max", "mean", "standard_deviation", "quantiles", "histogram"))
-        return {"distinct": int(distinct)} | empty
+        return {"distinct": distinct} | empty
     mean, deviation = _moments(ordered)
     return {
-        "distinct": int(distinct), "min": ordered[0].item(), "max": ordered[-1].item(), "mean": mean,
+        "distinct": distinct, "min": ordered[0].item(), "max": ordered[-1].item(), "mean": mean,
         "standard_deviation": deviation,
         "quantiles": [{"probability": p, "value": _quantile(ordered, p)} for p in QUANTILES],
         "histogram": _histogram(ordered),
@@ -62,11 +100,18 @@ def _moments(ordered: np.ndarray[Any, Any]) -> tuple[float, float | None]:
     if scale == 0.0:
         return 0.0, 0.0 if ordered.size > 1 else None
     exponent = math.frexp(scale)[1]
-    scaled = np.ldexp(ordered.astype(np.float64), -exponent)
-    mean = float(scaled.mean())
-    deviation = float(scaled.std(ddof=1)) if ordered.size > 1 else None
+
+    def scaled() -> Iterator[np.ndarray[Any, Any]]:
+        for start in range(0, ordered.size, STEP):
+            yield np.ldexp(ordered[start : start + STEP].astype(np.float64), -exponent)
+
+    mean = math.fsum(float(part.sum()) for part in scaled()) / ordered.size
     back = finite(_ldexp(mean, exponent))
-    return back if back is not None else 0.0, None if deviation is None else finite(_ldexp(deviation, exponent))
+    if ordered.size == 1:
+        return back if back is not None else 0.0, None
+    squares = math.fsum(float(np.square(part - mean).sum()) for part in scaled())
+    deviation = math.sqrt(squares / (ordered.size - 1))
+    return back if back is not None else 0.0, finite(_ldexp(deviation, exponent))
 
 
 def _ldexp(value: float, exponent: int) -> float:

@@ -34,7 +34,8 @@ BOM = b"\xef\xbb\xbf"
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 ARROW = {INTEGER: pa.int64(), NUMBER: pa.float64()}
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class _Irregular(Exception):
@@ -143,35 +144,35 @@ def _kinds(head: bytes, how: Dialect, options: ReadOptions) -> Any | None:
 
 
 def _spans(data: Bytes) -> tuple[list[tuple[int, int]], int]:
-    """Blocks that begin with a record, and at most how many records there are. The end of the last may lack its feed."""
+    """Blocks that begin with a record, and at most how many records there are; _Irregular for a record beyond BLOCK."""
     starts, lines, inside, at = [0], 1, 0, 0
     while at + BLOCK < data.size:
         block = data[at : at + BLOCK]
-        lines += np.count_nonzero(block == LF)
-        inside ^= np.count_nonzero(block == QUOTE) & 1
+        lines += int(np.count_nonzero(block == LF))
+        inside ^= int(np.count_nonzero(block == QUOTE)) & 1
         at += BLOCK
         start = at + boundary(data[at : at + BLOCK], inside)
         if start == min(at + BLOCK, data.size) and start < data.size:
             raise _Irregular
         if starts[-1] < start < data.size:
             starts.append(start)
-    lines += np.count_nonzero(data[at:] == LF)
-    return list(zip(starts, [*starts[1:], data.size], strict=True)), int(lines)
+    lines += int(np.count_nonzero(data[at:] == LF))
+    return list(zip(starts, [*starts[1:], data.size], strict=True)), lines
 
 
 def _columns(
     plan: Plan, spans: Iterable[tuple[int, int]], bound: int, place: Path, pool: ThreadPoolExecutor
 ) -> tuple[dict[int, pa.Array | pa.ChunkedArray], Any]:
     """The columns that are not skipped, by number, without the odd ones, and a mask of these."""
-    numeric = np.flatnonzero((plan.kinds == INTEGER) | (plan.kinds == NUMBER))
-    texts = np.flatnonzero(plan.kinds == TEXT)
+    numeric = [j for j, kind in enumerate(plan.kinds) if kind in ARROW]
+    texts = [j for j, kind in enumerate(plan.kinds) if kind == TEXT]
     odd, store = np.zeros(plan.kinds.size, bool), Store(place.with_suffix(".numbers"), len(numeric), bound)
     schema = pa.schema([(str(j), pa.string()) for j in texts])
     cells = str(place.with_suffix(".arrow"))
     with store, pa.OSFile(cells, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for part in _ahead(pool, lambda span: _part(plan, *span), spans):
             store.add(part.numbers, part.marks[numeric], part.rows)
-            if len(texts):
+            if texts:
                 writer.write_batch(pa.record_batch(part.texts, schema=schema))
             odd |= part.odd.astype(bool)
         columns: dict[int, pa.Array | pa.ChunkedArray] = {

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -32,10 +33,10 @@ from service.settings import Settings
 from service.usecases import samples
 from service.usecases.corrections import corrected, fields
 from service.usecases.export import stream
+from service.usecases.tablefiles import write_mapped, write_parquet
 
 log = logging.getLogger("postfit.datasets")
 WRITE = 1 << 20
-ROW_GROUP = 1 << 17
 TRIES = 5
 
 
@@ -98,56 +99,41 @@ class DatasetService:
     def keep(
         self, reading: Reading, about: Json, roles: Mapping[str, str], work: Path, add: Callable[[Json], None]
     ) -> None:
-        """Store a table that is read and, through `add`, its record; where that raises, nothing is left."""
-        record = about | self._described(reading)
-        for column in record["columns"]:
-            column["role"] = roles.get(column["name"])
-        try:
-            self._store(reading.table, record["sha256"], work)
-            add(record)
-        except BaseException:
-            self._forget(record["sha256"])
-            raise
+        """Store a table that is read, profiled meanwhile, and through `add` its record; what fails leaves nothing."""
+        with ThreadPoolExecutor(1) as pool:
+            profiled = pool.submit(profile, reading.table, reading.types, work)
+            sha256 = content_hash(reading.table)
+            try:
+                self._store(reading.table, sha256, work)
+                columns = [column | {"role": roles.get(column["name"])} for column in profiled.result()]
+                add(about | _described(reading) | {"sha256": sha256, "columns": columns})
+            except BaseException:
+                self._forget(sha256)
+                raise
         # Somebody may have deleted the last other dataset with this content between the two lines above.
-        self._store(reading.table, record["sha256"], work)
+        self._store(reading.table, sha256, work)
 
     def scratch(self) -> TemporaryDirectory[str]:
         """A folder for half-made files, to be used in a `with`."""
         return TemporaryDirectory(dir=self._objects.scratch())
 
-    def _described(self, reading: Reading) -> Json:
-        return {
-            "rows": reading.table.num_rows, "bytes": reading.table.nbytes,
-            "sha256": content_hash(reading.table),
-            "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-            "source": reading.source, "warnings": list(reading.warnings),
-            "columns": profile(reading.table, reading.types),
-        }  # fmt: skip
-
     def _store(self, table: pa.Table, sha256: str, work: Path) -> None:
         """Put the canonical Parquet and the mapped Arrow file where they are missing."""
-        if not self._objects.has(_key(sha256)):
-            file = work / "table.parquet"
-            text = [field.name for field in table.schema if pa.types.is_string(field.type)]
-            numbers = [field.name for field in table.schema if pa.types.is_floating(field.type)]
-            # Dictionaries of doubles cost twice the time and a quarter more space than their split bytes.
-            pq.write_table(
-                table, str(file), compression="zstd", row_group_size=ROW_GROUP, use_dictionary=text,
-                use_byte_stream_split=numbers,
-            )  # fmt: skip
-            self._objects.put_file(_key(sha256), file)
-        if self._cache.get(_mapped(sha256)) is None:
-            self._map(table, sha256)
+        with ThreadPoolExecutor(1) as pool:
+            mapping = None
+            if self._cache.get(_mapped(sha256)) is None:
+                mapping = pool.submit(self._map, table, sha256)
+            if not self._objects.has(_key(sha256)):
+                file = work / "table.parquet"
+                write_parquet(table, file)
+                self._objects.put_file(_key(sha256), file)
+            if mapping is not None:
+                mapping.result()
 
     def _map(self, table: pa.Table, sha256: str) -> None:
         """Write the table as one record batch; whole or absent, whoever else does the same."""
-        batch = pa.record_batch([one_chunk(column) for column in table.columns], schema=table.schema)
-        with (
-            self._cache.making(_mapped(sha256)) as part,
-            pa.OSFile(str(part), "wb") as sink,
-            pa.ipc.new_file(sink, batch.schema) as writer,
-        ):
-            writer.write_batch(batch)
+        with self._cache.making(_mapped(sha256)) as part:
+            write_mapped(table, part)
 
     def samples(self) -> list[Json]:
         """The bundled tables: name, title, description, licence, source, task, target, features."""
@@ -296,3 +282,11 @@ def _mapped(sha256: str) -> str:
 
 def _key(sha256: str) -> str:
     return f"tables/{sha256}.parquet"
+
+
+def _described(reading: Reading) -> Json:
+    return {
+        "rows": reading.table.num_rows, "bytes": reading.table.nbytes,
+        "created_at": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+        "source": reading.source, "warnings": list(reading.warnings),
+    }  # fmt: skip
