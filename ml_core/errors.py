@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 
@@ -54,6 +55,25 @@ class InvalidData(MLError, ValueError):
     """The data cannot be used."""
 
     code = "invalid_data"
+
+
+MAX_ISSUES = 20
+_all: ContextVar[bool] = ContextVar("every_issue", default=False)
+
+
+def most_issues() -> int | None:
+    """How many offending places a refusal names: 20, or within `every_issue` all of them (None)."""
+    return None if _all.get() else MAX_ISSUES
+
+
+@contextmanager
+def every_issue() -> Iterator[None]:
+    """Within this, refusals of rows name every offending cell."""
+    token = _all.set(True)
+    try:
+        yield
+    finally:
+        _all.reset(token)
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def test_gaps_are_an_error_unless_a_policy_is_chosen() -> None:
 
 def test_gaps_that_training_did_not_have_are_an_error_later() -> None:
     encoder = fit_encoder({"a": number(1, 2)}, Encoding())
-    with pytest.raises(InvalidData, match="row 1 of 'a' is empty") as e:
+    with pytest.raises(InvalidData, match="'a' is empty here") as e:
         encoder.matrix({"a": number(1, NAN)})
     assert codes(e) == [("/rows/1/a", "null_not_allowed")]
 

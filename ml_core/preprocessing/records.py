@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ml_core.arrays import Matrix
-from ml_core.errors import InvalidData, Issue, pointer
+from ml_core.errors import InvalidData, Issue, most_issues, pointer
 from ml_core.preprocessing.policies import LEVELLED
-from ml_core.preprocessing.table import MAX_ISSUES, Column, Feature, TableEncoder, null_issue
+from ml_core.preprocessing.table import Column, Feature, TableEncoder, null_issue
 
 Record = Mapping[str, Any]
 NUMERIC = {float, int}
@@ -74,7 +74,7 @@ def _general(encoder: TableEncoder, rows: Sequence[Record]) -> Matrix:
             if f.type in LEVELLED:
                 encoder.codes(f, table[f.name].values, missing, issues)
     if issues:
-        raise InvalidData(f"{issues[0].pointer}: {issues[0].detail}", issues[:MAX_ISSUES])
+        raise InvalidData(f"{issues[0].pointer}: {issues[0].detail}", issues[: most_issues()])
     return encoder.matrix(table)[0]
 
 

@@ -216,26 +216,20 @@ def levels_of(counts: Mapping[str, int], missing: int, others: int = 0) -> Level
     return Levels(tuple(kept), found, others + sum(counts.values()) - int(found.sum()), missing)
 
 
-def points_of(values: Vector, most: int = POINTS) -> Vector:
-    """At most `most` of the values: all that differ, or those at evenly spaced ranks; the extremes always."""
-    values = np.sort(values)
-    first = np.ones(len(values), dtype=bool)
-    first[1:] = values[1:] != values[:-1]
-    if first.sum() <= most:
-        return values[first]
-    return np.unique(values[_ranks(len(values), most)])
-
-
-def sketch_of(values: Vector, points: Vector, missing: int) -> Sketch:
-    """The sketch of values (n,) at those points."""
-    return Sketch(_counts(np.sort(values), points), missing)
+def points_of(ordered: Vector, most: int = POINTS) -> Vector:
+    """At most `most` of ordered values: all that differ, or those at evenly spaced ranks; the extremes always."""
+    changes = np.flatnonzero(ordered[1:] != ordered[:-1])
+    if len(changes) < most:
+        return np.concatenate([ordered[:1], ordered[changes + 1]])
+    return np.unique(ordered[_ranks(len(ordered), most)])
 
 
 def _learned(column: Column) -> Sketch | Levels:
     if levelled(column.type):
         return levels_of(*level_counts(column))
     present, missing = _cells(column)
-    return sketch_of(present, points_of(present), missing)
+    ordered = np.sort(present)
+    return Sketch(_counts(ordered, points_of(ordered)), missing)
 
 
 def _cells(column: Column) -> tuple[Vector, int]:

@@ -16,12 +16,10 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
-from ml_core.errors import InvalidData, Issue, pointer
+from ml_core.errors import InvalidData, Issue, most_issues, pointer
 from ml_core.preprocessing.moments import moment_columns, moment_names, too_far
 from ml_core.preprocessing.policies import LEVELLED, ColumnType
 from ml_core.preprocessing.whitening import Whitening
-
-MAX_ISSUES = 20
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ class TableEncoder:
         issues: list[Issue] = []
         blocks = [self._block(f, table[f.name], keep, issues, first) for f in self.features]
         if issues:
-            raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[:MAX_ISSUES])
+            raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[: most_issues()])
         X = np.hstack(blocks) if len(blocks) > 1 else np.ascontiguousarray(blocks[0])
         if not keep.all():
             X = X[keep]
@@ -178,7 +176,7 @@ class TableEncoder:
         if missing.any():
             drop = f.fill is None and self.missing_of(f) == "drop_rows"
             if f.fill is None and not drop:
-                gaps = first + np.flatnonzero(missing)[:MAX_ISSUES]
+                gaps = first + np.flatnonzero(missing)[: most_issues()]
                 issues += [null_issue(int(i), f, self.missing_of(f)) for i in gaps]
             fill = 0.0 if f.fill is None else f.places[str(f.fill)] if f.type in LEVELLED else float(f.fill)
             numbers = np.where(missing, fill, numbers)
@@ -186,7 +184,7 @@ class TableEncoder:
                 keep &= ~missing
         if f.date != ("epoch",):
             far = too_far(numbers, f.type)
-            issues += [_too_far(first + int(i), f) for i in np.flatnonzero(far)[:MAX_ISSUES]]
+            issues += [_too_far(first + int(i), f) for i in np.flatnonzero(far)[: most_issues()]]
             numbers = np.where(far, 0.0, numbers)
         return f.block(numbers, missing)
 
@@ -197,7 +195,7 @@ class TableEncoder:
         place = f.places
         codes = np.array([place.get(v, -1.0) for v in values])
         if (f.unknown_level or self.unknown_level) == "error":
-            for i in np.flatnonzero((codes < 0) & ~missing)[:MAX_ISSUES]:
+            for i in np.flatnonzero((codes < 0) & ~missing)[: most_issues()]:
                 issues.append(_unseen(first + int(i), f, values[i]))
         return codes
 
@@ -207,7 +205,7 @@ def null_issue(i: int, f: Feature, policy: str) -> Issue:
     why = f"encoding.missing is {policy!r}"
     if policy == "indicator":
         why = "no training row was: the model has no indicator for it"
-    text = f"row {i} of {f.name!r} is empty and {why}; fill it or fit with another policy"
+    text = f"{f.name!r} is empty here and {why}; fill it or fit with another policy"
     return Issue(pointer("rows", i, f.name), "null_not_allowed", text)
 
 

@@ -32,17 +32,22 @@ async def predicted_dataset(
         return None
     if body["dataset"] is None:
         raise _of_rows()
+    if body["novelty"]:
+        raise Invalid("novelty is told in an answer, and a job stores predictions alone",
+                      issues=(Issue("/novelty", "not_stored", "leave novelty out, or ask for an answer"),))  # fmt: skip
     choose(request.headers.get("accept", ""), list(JSON_TYPES))
     wait = wait_seconds(prefer)
 
     async def make(dataset_id: str) -> Response:
         job = await run_in_threadpool(use.bulk.submit, model, dataset_id, body, tenant)
-        return await _told(use, ends, job, wait)
+        return await _told(use, ends, job, wait, ["handling=lenient"] if body["lenient"] else [])
 
     return await once(use, request, key, "ds", make)
 
 
-async def _told(use: Services, ends: Drain, job: Job, wait: tuple[float | None, bool]) -> Response:
+async def _told(
+    use: Services, ends: Drain, job: Job, wait: tuple[float | None, bool], applied: list[str]
+) -> Response:  # fmt: skip
     """The job: 201 with the place of the dataset when it succeeded within the wait; Invalid where rows were bad."""
     seconds, asked = wait
     if asked and seconds:
@@ -53,8 +58,8 @@ async def _told(use: Services, ends: Drain, job: Job, wait: tuple[float | None, 
         raise Invalid(error["detail"], issues=found)
     done = job.state == "succeeded"
     headers = {"Location": f"/v1/datasets/{job.resource}" if done else f"/v1/jobs/{job.id}"}
-    if asked:
-        headers["Preference-Applied"] = f"wait={seconds:g}"
+    if asked or applied:
+        headers["Preference-Applied"] = ", ".join([*applied, *([f"wait={seconds:g}"] if asked else [])])
     return json_response(job_document(job), 201 if done else 202, headers)
 
 

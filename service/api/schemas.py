@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from ml_core.registry import algorithms
 from service.api.encoding_schema import Encoding
+from service.api.examined_schemas import Novelty, RowProblem
 from service.api.row_schemas import NoValidation, RowChoice, Validation
 from service.api.strict import Strict
 from service.ports import Json
@@ -95,6 +96,7 @@ class PredictRequest(Rows):
     model_config = ConfigDict(json_schema_extra={"example": {"rows": [ROW_EXAMPLE]}})
     proba: bool = Field(True, description="Class probabilities where the model has them.")
     interval: float | None = Field(None, gt=0, lt=1, description="Level of a prediction interval.")
+    novelty: bool = Field(False, description="Also tell how far the rows lie from the training rows, column by column.")
     output: Literal["answer", "dataset"] = Field(
         "answer", description="`dataset`: a job predicts the dataset, of any size, and stores the result as a dataset."
     )
@@ -242,6 +244,8 @@ class Prediction(Open):
     predictions: list[Any] = Field(description="One value per row.")
     probabilities: Json | None = Field(None, description="classes and values (rows × classes).")
     intervals: list[Any] | None = Field(None, description="[low, high] per row.")
+    errors: list[RowProblem] | None = Field(None, description="With handling=lenient: the rows that are null, and why.")
+    novelty: Novelty | None = Field(None, description="With novelty: how far the rows lie from the training rows.")
     warnings: list[str] = Field(description="Columns that were not used, and the like.")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ml_core.certificates import plain
+from ml_core.errors import most_issues
 from ml_core.preprocessing.table import null_issue
 from service.errors import Invalid, Issue, Unsupported
 from service.intake.types import Rules
@@ -24,12 +25,12 @@ def encoded(model: Loaded, table: pa.Table, rules: Rules | None = None, first: i
     columns = columns_of(encoder.features, table, rules, first)
     X, keep = encoder.matrix(columns, first)
     if not keep.all():
-        at = int(np.flatnonzero(~keep)[0])
-        empty = next(f for f in encoder.features if columns[f.name].missing[at])
-        issue = null_issue(first + at, empty, encoder.missing_of(empty))
+        dropped = np.flatnonzero(~keep)[: most_issues()].tolist()
+        cells = [(i, f) for i in dropped for f in encoder.features if f.fill is None and columns[f.name].missing[i]]
+        issues = [null_issue(first + i, f, encoder.missing_of(f)) for i, f in cells]
         raise Invalid(
             f"{int((~keep).sum())} rows have empty cells in the features; remove them or fit with imputation",
-            issues=(Issue(issue.pointer, issue.code, issue.detail),),
+            issues=tuple(Issue(i.pointer, i.code, i.detail) for i in issues),
         )
     return X
 

@@ -25,6 +25,8 @@ from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.settings import Settings
 from service.usecases.answers import encoded, intervals, outcome, targets, unused
 from service.usecases.chunked import chunk_rows
+from service.usecases.examined import PROBLEM, leniently
+from service.usecases.given import Cells
 from service.usecases.inference import Inference
 from service.usecases.loaded import Loaded
 from service.usecases.submission import once
@@ -32,7 +34,7 @@ from service.usecases.submission import once
 MOST_ROWS = 1 << 16
 SHARE = 0.9  # of the work is prediction, the rest is to store the result
 INSTANT_CELLS = 1_000_000
-OPTIONS = ("proba", "interval")
+OPTIONS = ("proba", "interval", "lenient")
 Add = Callable[[Json, str, int], bool]
 KINDS: dict[str, Type] = {"bool": "boolean", "int64": "integer", "double": "number"}
 
@@ -71,7 +73,8 @@ class Bulk:
         X = np.zeros((1, len(model.fitted.encoder.names)))
         if body.get("interval") is not None:
             intervals(model, estimator, X, body["interval"])
-        return outcome(model, estimator, X, body).table(targets(model)).column_names
+        names = outcome(model, estimator, X, body).table(targets(model)).column_names
+        return [*names, PROBLEM] if body.get("lenient") else names
 
     def run(self, job: Job, report: Report) -> Json:
         """Predict and store; what an attempt stored that could not tell of it is the result of the next one."""
@@ -126,8 +129,11 @@ class Bulk:
 
     def _chunk(self, model: Loaded, source: Json, spec: Json, start: int, size: int) -> pa.Table:
         part = self.datasets.table_of(source["sha256"]).slice(start, size)
-        X = encoded(model, part, first=start)
-        out = outcome(model, model.fitted.estimator, X, spec).table(targets(model))
+        estimator = model.fitted.estimator
+        if spec.get("lenient"):
+            out = leniently(model, estimator, Cells(model, part, []), spec, start).table().table
+        else:
+            out = outcome(model, estimator, encoded(model, part, first=start), spec).table(targets(model))
         for name in reversed(spec["keep"]):
             out = out.add_column(0, name, part[name])
         return out

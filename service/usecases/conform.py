@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ml_core.errors import InvalidData, Issue, pointer
+from ml_core.errors import InvalidData, Issue, most_issues, pointer
 from ml_core.preprocessing.policies import LEVELLED
 from ml_core.preprocessing.records import moment
-from ml_core.preprocessing.table import MAX_ISSUES, Column, Feature
+from ml_core.preprocessing.table import Column, Feature
 from service.intake.convert import parse
 from service.intake.findings import Type, one_chunk
 from service.intake.types import Rules, without
@@ -79,7 +79,7 @@ class Fit:
         return column
 
     def _point(self, f: Feature, bad: np.ndarray, code: str, say: Callable[[int], str]) -> None:
-        for i in np.flatnonzero(bad)[:MAX_ISSUES]:
+        for i in np.flatnonzero(bad)[: most_issues()]:
             self.issues.append(Issue(pointer("rows", self.first + int(i), f.name), code, say(int(i))))
 
 
@@ -95,7 +95,7 @@ def columns_of(
             fit.issues.append(Issue(pointer("columns", f.name), "missing_column", "the model needs this column"))
     if fit.issues:
         issues = sorted(fit.issues, key=lambda i: not i.pointer.startswith("/columns"))
-        raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[:MAX_ISSUES])
+        raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[: most_issues()])
     return out
 
 

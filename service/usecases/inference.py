@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from ml_core.certificates import plain
+from ml_core.errors import pointer
 from ml_core.metrics.summary import metrics
-from ml_core.preprocessing.records import encode
 from ml_core.rng import generator
 from service.errors import Conflict, Invalid, Issue, TooLarge, Unsupported
 from service.intake.frames import Frame, limited, open_frame
 from service.ports import Json
 from service.usecases import tabular
-from service.usecases.answers import Answer, encoded, ignored, matrix_table, outcome, targets, unused
+from service.usecases.answers import Answer, ignored, matrix_table, outcome, targets, unused
 from service.usecases.conform import words_in
+from service.usecases.given import Cells, Given, Records
 from service.usecases.loaded import Loaded, LoadedModels, ready
 
 MAX_ROWS = 1_000_000
@@ -46,6 +47,10 @@ class Inference:
 
     def matrix(self, model: Loaded, body: Mapping[str, Any]) -> Batch:
         """Rows, columns, a dataset or a frame → encoded matrix, and warnings about columns that were not used."""
+        return self.given(model, body).matrix()
+
+    def given(self, model: Loaded, body: Mapping[str, Any]) -> Given:
+        """The rows of a request, not yet encoded; Invalid where there are none."""
         given = [k for k in ("rows", "columns", "dataset", "frame") if body.get(k) is not None]
         if len(given) != 1:
             raise Invalid(
@@ -53,28 +58,27 @@ class Inference:
                 issues=(Issue("/rows", "one_of", f"got {given or 'none of them'}"),),
             )
         if given == ["dataset"]:
-            return self._dataset_matrix(model, body["dataset"])
+            return self._of_dataset(model, body["dataset"])
         if given == ["frame"]:
-            return self._frame_matrix(model, body["frame"])
-        rows = body["rows"] if given == ["rows"] else transposed(body["columns"])
+            return self._of_frame(model, body["frame"])
+        rows = body["rows"] if given == ["rows"] else transposed(body["columns"], model.fitted.encoder.inputs)
         if not rows:
             raise Invalid("there are no rows to answer for", issues=(Issue("/" + given[0], "too_short", "send a row"),))
         limited(len(rows), MAX_ROWS)
-        X, extra = encode(model.fitted.encoder, rows)
-        return X, ignored(extra)
+        return Records(model, rows)
 
-    def _dataset_matrix(self, model: Loaded, dataset_id: str) -> Batch:
+    def _of_dataset(self, model: Loaded, dataset_id: str) -> Cells:
         record, table = self.datasets.get(dataset_id), self.datasets.table(dataset_id)
         limited(record["rows"], MAX_ROWS)
-        return encoded(model, table), unused(model, record)
+        return Cells(model, table, unused(model, record))
 
-    def _frame_matrix(self, model: Loaded, frame: Frame) -> Batch:
-        features = model.fitted.encoder.features
+    def _of_frame(self, model: Loaded, frame: Frame) -> Cells:
+        wanted, words = model.fitted.encoder.inputs, words_in(model.fitted.encoder.features)
         with self.datasets.scratch() as folder:
-            cells = open_frame(frame, model.fitted.encoder.inputs, words_in(features), MAX_ROWS, Path(folder))
-            if not cells.table.num_rows and cells.table.num_columns:
-                raise Invalid("there are no rows to answer for", issues=(Issue("", "too_short", "send a row"),))
-            return encoded(model, cells.table, cells.rules), [*ignored(cells.extra), *cells.notes]
+            cells = open_frame(frame, wanted, words, MAX_ROWS, Path(folder))
+        if not cells.table.num_rows and cells.table.num_columns:
+            raise Invalid("there are no rows to answer for", issues=(Issue("", "too_short", "send a row"),))
+        return Cells(model, cells.table, [*ignored(cells.extra), *cells.notes], cells.rules)
 
     def predict(self, key: str, body: Mapping[str, Any]) -> Json:
         """Predictions, and class probabilities where the model has them and `proba` is not false."""
@@ -163,7 +167,7 @@ class Inference:
     def score(self, key: str, dataset_id: str) -> Json:
         """The usual figures on another dataset, whose target column is needed where the model has one."""
         model, estimator = self.capable(key, "score", "score")
-        X, notes = self._dataset_matrix(model, dataset_id)
+        X, notes = self._of_dataset(model, dataset_id).matrix()
         target = model.record["record"].get("target")
         y = None if target is None else self.truth(target, dataset_id, estimator)
         scored = self.datasets.get(dataset_id)["id"]
@@ -202,8 +206,12 @@ def _bounded(numbers: int) -> None:
         raise TooLarge(f"{numbers} numbers would be drawn; a request takes at most {MAX_DRAWS}")
 
 
-def transposed(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
-    """Columns → rows; Invalid when the lengths differ."""
+def transposed(columns: Mapping[str, Sequence[Any]], wanted: Sequence[str]) -> list[Json]:
+    """Columns → rows; Invalid when the lengths differ or a wanted one is absent."""
+    absent = [c for c in wanted if c not in columns]
+    if absent:
+        found = tuple(Issue(pointer("columns", c), "missing_column", "the model needs this column") for c in absent)
+        raise Invalid(f"columns {absent} are missing; the model needs {list(wanted)}", issues=found)
     lengths = {k: len(v) for k, v in columns.items()}
     if len(set(lengths.values())) > 1:
         raise Invalid(f"columns differ in length: {lengths}", issues=(Issue("/columns", "ragged", str(lengths)),))

@@ -17,7 +17,6 @@ from service.ports import Job, Json, Ledger, Limits, NewJob, Report
 from service.usecases.batches import batch, chosen
 from service.usecases.inference import Inference
 from service.usecases.submission import once
-from service.usecases.typed_rows import input_columns
 
 ANSWERS = ("decision_function", "predict_proba", "predict", "score_samples", "transform")
 RETURN_DIGITS = 1e-6
@@ -88,7 +87,7 @@ class Updates:
         known = old.fitted.reference
         if known is None:
             return None
-        table, _ = input_columns(self.inference, old, job.spec)
+        table, _ = self.inference.given(old, chosen(job.spec)).columns()
         return known.minus(table) if job.kind == "forget" else known.plus(table)
 
 

@@ -152,7 +152,7 @@ def test_a_bad_cell_deep_in_the_table_is_pointed_at_by_its_own_row(client, data,
     wrong = upload(client, pa.table({"colour": colours}))
     errors = check_problem(predict(client, strict, dataset=wrong), 422, "invalid")
     assert [(e["pointer"], e["code"]) for e in errors["errors"]] == [("/rows/93/colour", "null_not_allowed")]
-    assert "row 93" in errors["errors"][0]["detail"]
+    assert "'colour' is empty here" in errors["errors"][0]["detail"]
     assert [d["name"] for d in client.get("/v1/datasets").json()["items"]] == ["dataset", "dataset", "source"]
 
 

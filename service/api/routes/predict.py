@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -17,12 +17,13 @@ from service.api.deps import (
     Ending,
     IdempotencyKey,
     ModelId,
-    Prefer,
     Tenant,
     TransformId,
     Use,
     json_response,
 )  # fmt: skip
+from service.api.examined_schemas import PREFER, answers, documented
+from service.api.lenient import examined, preferred
 from service.api.problems import document
 from service.api.results import predicted_dataset
 from service.api.rows import Charset, Decimal, Delimiter, NullValues, RowsRoute, TableRoute, answered, asked, reading
@@ -59,16 +60,17 @@ EXAMPLE = "sepal_length,sepal_width,petal_length,petal_width\n5.1,3.5,1.4,0.2\n"
 
 
 @in_tables.post("/predict", operation_id="predict", summary="Predict rows", response_model=Prediction,
-                openapi_extra=rows.content("PredictRequest", EXAMPLE),
-                responses={200: {"content": rows.tables()}, 201: {"description": "It is there", "model": JobOut},
+                openapi_extra=documented(rows.content("PredictRequest", EXAMPLE)),
+                responses={200: answers(rows.tables()), 201: {"description": "It is there", "model": JobOut},
                            202: {"description": "Queued; follow the job", "model": JobOut},
                            **OF_ROWS, **document(QueueFull)})  # fmt: skip
 async def predict(
     request: Request, use: Use, ends: Ending, tenant: Tenant, model_id: ModelId,
     proba: Annotated[bool | None, Query(description="Rows alone: class probabilities, true by default.")] = None,
     interval: Annotated[float | None, Query(description="Rows alone: level of a prediction interval.")] = None,
+    novelty: Annotated[bool | None, Query(description="Rows alone: how far they lie from the training rows.")] = None,
     delimiter: Delimiter = None, decimal: Decimal = None, encoding: Charset = None, null_values: NullValues = None,
-    idempotency_key: IdempotencyKey = None, prefer: Prefer = None,
+    idempotency_key: IdempotencyKey = None, prefer: Annotated[str | None, Header(description=PREFER)] = None,
 ) -> Response:  # fmt: skip
     """One prediction per row, matched by column name, with probabilities and intervals where the model has them.
 
@@ -77,9 +79,11 @@ async def predict(
     `X-Postfit-Warnings` as a JSON list. With `output: dataset` (or `Prefer: respond-async`) a job predicts a dataset.
     """
     text = reading(delimiter, decimal, encoding, null_values)
-    body = await asked(request, PredictRequest, {"proba": proba, "interval": interval}, text)
+    body = await asked(request, PredictRequest, {"proba": proba, "interval": interval, "novelty": novelty}, text)
+    body = preferred(request, body)
     queued = await predicted_dataset(request, use, ends, tenant, model_id, body, idempotency_key, prefer)
-    return queued or await answered(request, use.inference.predict, use.inference.predict_table, model_id, body)
+    careful = queued or await examined(request, use, model_id, body)
+    return careful or await answered(request, use.inference.predict, use.inference.predict_table, model_id, body)
 
 
 @in_rows.post("/posterior", operation_id="posterior", summary="Predictive distributions", response_model=Open,
