@@ -159,6 +159,13 @@ def test_dates_become_named_columns_by_table_and_by_record() -> None:
     assert codes(e) == [("/rows/1/t", "out_of_range")]
 
 
+def test_a_general_form_of_dates_leaves_numbers_alone() -> None:
+    table = {"n": number(1, 2), "b": Column("boolean", np.array([0.0, 1.0])), "d": moments("date", 0, 1)}
+    encoder = fit_encoder(table, Encoding(date=("parts",)))
+    assert encoder.names == ["n", "b", "d: year", "d: month", "d: day", "d: weekday"]
+    assert encoder.matrix(table)[0][:, :2].tolist() == [[1, 0], [2, 1]]
+
+
 def test_each_column_has_its_own_way_with_empty_cells() -> None:
     table = {"a": number(1, NAN, 3, 8), "b": number(1, 2, NAN, 4), "k": category("u", "v", "v", None)}
     own = {"b": {"missing": "drop_rows"}, "k": {"missing": "indicator", "categorical": "ordinal"}}

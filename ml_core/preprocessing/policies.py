@@ -53,6 +53,11 @@ class Encoding:
         """Those of the columns whose empty cells drop their rows."""
         return [name for name in names if self.column(name).missing == "drop_rows"]
 
+    def drops_all(self, names: Sequence[str] | str | None) -> bool:
+        """Whether an empty cell in any of the columns drops its row."""
+        each = [names] if isinstance(names, str) else list(names or ())
+        return self.drops(each) == each
+
     def held_out(self) -> Encoding:
         """The same for training rows beside which others are held out."""
         return replace(self, lenient=True)
@@ -68,26 +73,30 @@ class Encoding:
             out["date"] = own.date[0] if len(own.date) == 1 else list(own.date)
         return out | {"scale": own.scale}
 
-    def misfits(self, kinds: Mapping[str, str], features: Sequence[str]) -> list[Issue]:
+    def misfits(self, kinds: Mapping[str, str], features: Sequence[str], others: Sequence[str] = ()) -> list[Issue]:
         """What cannot be meant: names that no feature has, and fields without meaning for their column's type.
 
-        `kinds` are the types of all columns of the table, `features` those that are learned from.
+        `kinds` are the types of all columns of the table, `features` those that are learned from, `others` are target,
+        weights and groups, whose rows may be dropped.
         """
-        out = [Issue("/encoding/date", "duplicate", TWICE)] if len({*self.date}) < len(self.date) else []
+        out: list[Issue] = []
         for name, own in self.columns.items():
             at = pointer("encoding", "columns", name)
             if name not in kinds:
                 out.append(Issue(at, "unknown_column", f"there is no column {name!r}; features are {_some(features)}"))
+            elif name in others:
+                text = f"{name!r} is no feature; only missing = drop_rows or error means something for it"
+                wrong = [k for k, v in own.items() if k != "missing" or v not in UNFILLED]
+                out += [Issue(f"{at}/{k}", "not_applicable", text) for k in wrong]
             elif name not in features:
                 out.append(Issue(at, "not_a_feature", f"{name!r} is not learned from; features are {_some(features)}"))
             else:
-                why = ((k, _meaningless(k, v, name, kinds[name])) for k, v in own.items())
-                out += [Issue(f"{at}/{k}", code, text) for k, found in why if found for code, text in (found,)]
+                why = {k: _meaningless(k, v, name, kinds[name]) for k, v in own.items()}
+                out += [Issue(f"{at}/{k}", "not_applicable", text) for k, text in why.items() if text]
         return out
 
 
 _MEANS = ("mean", "median")
-TWICE = "a form of dates is named twice; name it once"
 
 
 def _present(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,16 +106,16 @@ def _present(given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _meaningless(name: str, value: Any, column: str, kind: str) -> tuple[str, str] | None:
-    """Why a field says nothing about a column of this type: a code and what to do."""
+def _meaningless(name: str, value: Any, column: str, kind: str) -> str | None:
+    """Why a field says nothing about a column of this type, and what to do."""
     this = f"{column!r} is {kind}"
     if name in ("categorical", "unknown_level") and kind not in LEVELLED:
-        return "not_applicable", f"{this} and has no levels; leave {name} out or correct the type of the column"
+        return f"{this} and has no levels; leave {name} out or correct the type of the column"
     if name == "date" and kind not in MOMENTS:
-        return "not_applicable", f"{this}, neither date nor datetime; leave date out or correct the type of the column"
+        return f"{this}, neither date nor datetime; leave date out or correct the type of the column"
     if name == "missing" and kind in LEVELLED and value in _MEANS:
-        return "not_applicable", f"{this} and has no {value}; choose most_frequent, indicator or drop_rows"
-    return ("duplicate", TWICE) if name == "date" and len({*value}) < len(value) else None
+        return f"{this} and has no {value}; choose most_frequent, indicator or drop_rows"
+    return None
 
 
 def _some(names: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData, Issue, pointer
 from ml_core.numerics.triangle import Triangle
 from ml_core.preprocessing.column_scale import ColumnScale
-from ml_core.preprocessing.policies import LEVELLED, UNFILLED, ColumnType, Encoding
+from ml_core.preprocessing.policies import LEVELLED, MOMENTS, UNFILLED, ColumnType, Encoding
 from ml_core.preprocessing.table import Column, Feature, Table, TableEncoder
 from ml_core.preprocessing.whitening import Whitening
 
@@ -129,7 +129,8 @@ def _feature(name: str, facts: Facts, encoding: Encoding) -> Feature:
     fills = policy.missing not in UNFILLED and (indicator or policy.missing != "indicator" or policy.lenient)
     bare = Feature(name, facts.type, indicator=indicator, missing=done["missing"], scale=policy.scale)
     if facts.type not in LEVELLED:
-        return replace(bare, fill=facts.fill if fills else None, date=policy.date)
+        date = policy.date if facts.type in MOMENTS else bare.date
+        return replace(bare, fill=facts.fill if fills else None, date=date)
     levels = _levels(name, facts, policy)
     return replace(
         bare, levels=levels, one_hot=policy.categorical == "one_hot" and len(levels) > 1,

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from ml_core.preprocessing.policies import Categorical, DateForm, Missing, Scale, UnknownLevel
 from service.api.strict import Strict
 
-Dates = DateForm | Annotated[list[DateForm], Field(min_length=1, max_length=3)]
 FORMS = (
     "Dates as numbers (UTC), one form or a list: epoch is days (date) or seconds (datetime) since 1970-01-01; parts "
     "are year, month, day, weekday (0 is Monday) and, of a datetime, hour with fractions; cyclic is sine and cosine of "
     "the day of the year, the weekday and the hour."
 )
+
+ONE: Any = {"type": "string", "enum": list(get_args(DateForm))}
+
+
+def _forms(value: Any) -> Any:
+    """The value, if it is a form of dates or a list of some without repetition."""
+    each = [value] if isinstance(value, str) else value
+    if not isinstance(each, list) or not each or any(form not in ONE["enum"] for form in each):
+        raise PydanticCustomError("date_forms", "Input should be 'epoch', 'parts' or 'cyclic', or a list of some")
+    if len({*each}) < len(each):
+        raise PydanticCustomError("duplicate", "A form of dates is named twice; name it once")
+    return value
+
+
+Dates = Annotated[Any, PlainValidator(_forms), WithJsonSchema(
+    {"anyOf": [ONE, {"type": "array", "items": ONE, "minItems": 1, "uniqueItems": True}]})]  # fmt: skip
 
 
 class ColumnEncoding(Strict):
@@ -63,5 +79,7 @@ class Encoding(Strict):
     )
     date: Dates = Field("epoch", description=FORMS)
     columns: dict[str, ColumnEncoding] = Field(
-        default={}, description="By column name: fields that override the general policies for this column."
+        default={},
+        description="By column name: fields that override the general policies for this column. Of target, weights and "
+        "groups only missing: drop_rows or error.",
     )

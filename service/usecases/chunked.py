@@ -185,11 +185,11 @@ def _gaps(source: Source, request: Json, encoding: Encoding) -> tuple[str, ...]:
     roles = (("target", source.targets), ("weights", (source.weights,)), ("groups", (request.get("groups"),)),
              (PARTS, (split,)))  # fmt: skip
     used = encoding.drops(source.features)
-    if encoding.missing == "drop_rows":
-        used += [n for _, names in roles for n in names if n]
-    else:
-        for role, names in roles:
-            empty = [np.asarray(source.cells(n).is_null()) for n in names if n and table[n].null_count]
+    for role, names in ((role, [n for n in names if n]) for role, names in roles):
+        if encoding.drops_all(names):
+            used += names
+        else:
+            empty = [np.asarray(source.cells(n).is_null()) for n in names if table[n].null_count]
             refuse_gaps(role, int(np.logical_or.reduce(empty).sum()) if empty else 0)
     return tuple(dict.fromkeys(n for n in used if table[n].null_count))
 

@@ -13,19 +13,23 @@ from ml_core.preprocessing.table import TableEncoder
 from ml_core.preprocessing.table_fit import MAX_LEVELS
 from service.errors import Invalid, Issue
 from service.ports import Json
+from service.usecases import tabular
 
 
-def completed(asked: Json | None, record: Json, features: Sequence[str]) -> Json:
-    """The encoding with every default filled in, also for each column named in it; Invalid points at what misfits."""
-    encoding = Encoding.of(asked)
-    kinds = {c["name"]: c["type"] for c in record["columns"]}
-    issues = [Issue(i.pointer, i.code, i.detail) for i in encoding.misfits(kinds, features)]
+def completed(request: Json, record: Json) -> Json:
+    """The encoding of a request whose columns are chosen, with every default filled in, also for each column named.
+
+    Invalid points at what misfits.
+    """
+    encoding, kinds, others = Encoding.of(request.get("encoding")), tabular.kinds(record), _others(request)
+    issues = [Issue(i.pointer, i.code, i.detail) for i in encoding.misfits(kinds, request["features"], others)]
     if issues:
         raise Invalid("; ".join(f"{i.pointer}: {i.detail}" for i in issues[:3]), issues=tuple(issues))
     return {
         "missing": encoding.missing, "categorical": encoding.categorical, "unknown_level": encoding.unknown_level,
         "scale": encoding.scale, "date": _form(encoding.date),
-        "columns": {name: encoding.resolved(name, kinds[name]) for name in encoding.columns},
+        "columns": {name: dict(own) if name in others else encoding.resolved(name, kinds[name])
+                    for name, own in encoding.columns.items()},
     }  # fmt: skip
 
 
@@ -63,27 +67,38 @@ def _done(encoder: TableEncoder, f: Any) -> Json:
     return out | {"scale": f.scale}
 
 
-def notices(encoder: TableEncoder) -> list[Json]:
-    """Facts about the fitted encoding for the model's warnings."""
+def notices(encoder: TableEncoder, rows: int) -> list[Json]:
+    """Facts about an encoding fitted on so many rows for the model's warnings."""
+    many = [f"{f.name!r} ({len(f.levels)})" for f in encoder.features if f.one_hot and 2 * len(f.levels) > rows > 4]
+    out = [Notice(
+        "many_levels",
+        f"columns with more levels than half of the {rows} rows: {', '.join(many[:20])}; most of their indicators are "
+        "learned from a row or two",
+        "exclude them, group rare levels, or take encoding.columns.NAME.categorical = ordinal",
+    )] if many else []  # fmt: skip
     w = encoder.whitening
-    if w is None or w.rank == len(w.places):
-        return []
-    return [asdict(Notice(
-        "whitened_rank_deficient",
-        f"the {len(w.places)} whitened columns have rank {w.rank}: a direction that varies less than 1.5e-8 of the "
-        "largest depends on the others and is 0 after whitening",
-        "drop a column that follows from others, such as one indicator of each category",
-    ))]  # fmt: skip
+    if w is not None and w.rank < len(w.places):
+        out.append(Notice(
+            "whitened_rank_deficient",
+            f"the {len(w.places)} whitened columns have rank {w.rank}: a direction that varies less than 1.5e-8 of the "
+            "largest depends on the others and is 0 after whitening",
+            "drop a column that follows from others, such as one indicator of each category",
+        ))  # fmt: skip
+    return [asdict(notice) for notice in out]
 
 
-def left_out(record: Json, request: Json, features: Sequence[str]) -> list[Json]:
-    """Which columns were not learned from although nobody said so, and why."""
-    if request.get("features"):
+def _others(request: Json) -> list[str]:
+    """The columns that a request needs beside its features: target, weights, groups, and the one that splits rows."""
+    target, split = request.get("target"), (request.get("validation") or {}).get("column")
+    names = [*([target] if isinstance(target, str) else target or []), request.get("weights"), request.get("groups")]
+    return [name for name in (*names, split) if name]
+
+
+def left_out(request: Json, record: Json, asked: Sequence[str] | None) -> list[Json]:
+    """Which columns are not learned from although nobody said so, and why; `asked` are features named by the caller."""
+    if asked:
         return []
-    target = request.get("target")
-    taken = {*features, *([target] if isinstance(target, str) else target or []), request.get("weights"),
-             request.get("groups"), (request.get("validation") or {}).get("column"),
-             *(request.get("exclude") or [])}  # fmt: skip
+    taken = {*request["features"], *_others(request), *(request.get("exclude") or [])}
     rest = [c for c in record["columns"] if c["name"] not in taken]
     why = [f"{c['name']!r} ({_reason(c, record['rows'])})" for c in rest if c.get("role") != "weights"]
     if not why:

@@ -48,7 +48,7 @@ def prepare(datasets: Any, request: Json, estimator: Estimator) -> Prepared:
     parts = parts_of(table, request, kinds)
     keep = np.ones(len(table), dtype=bool)
     for role, values in (("target", target), ("weights", weights), ("groups", groups), (PARTS, parts)):
-        keep &= _present(role, values, encoding.missing == "drop_rows", len(table))
+        keep &= _present(role, values, encoding.drops_all(_named(request, role)), len(table))
     for name in encoding.drops(list(inputs)):
         keep &= ~inputs[name].missing
     if not keep.any():
@@ -73,12 +73,17 @@ PARTS = "validation/column"
 _CALLED = {"target": "target has", PARTS: "column that holds rows out has"}
 
 
+def _named(request: Json, role: str) -> Any:
+    """The column or columns that play a part."""
+    return (request.get("validation") or {}).get("column") if role == PARTS else request.get(role)
+
+
 def refuse_gaps(role: str, gaps: int) -> None:
     """Invalid when a target, the weights or the groups have empty cells that may not be dropped with their rows."""
     if gaps:
         raise Invalid(
             f"the {_CALLED.get(role, role + ' have')} {gaps} empty cells; "
-            "encoding.missing = drop_rows leaves them out",
+            "encoding.missing = drop_rows, of all columns or of this one in encoding.columns, leaves them out",
             issues=(Issue(f"/{role}", "missing_values", "choose drop_rows or fill the cells"),),
         )
 

@@ -78,11 +78,11 @@ class Training:
             raise Invalid("held-out scores compare predictions with a target, and this algorithm has none",
                           issues=(Issue("/validation/method", "no_target", "leave validation out"),))  # fmt: skip
         full = request | {"estimator": spec_of(estimator), **_parts(chosen)}
-        full["encoding"] = encoding.completed(request.get("encoding"), record, chosen.features)
+        full["encoding"] = encoding.completed(full, record)
         check_plan(full, record)
         with placed("/estimator"):
             estimate = self._estimate(estimator, record, chosen, full)
-        estimate["warnings"] = [*encoding.left_out(record, request, chosen.features), *notices_of(full)]
+        estimate["warnings"] = [*encoding.left_out(full, record, request.get("features")), *notices_of(full)]
         if record["rows"] * len(record["columns"]) <= CHECKED_CELLS:
             data, _, _ = arranged(full, prepare(self.datasets, full, estimator), estimator.task)
             with naming.use(data.encoder.names), placed("/estimator"):
@@ -131,6 +131,7 @@ class Training:
         with self.spread.session(job, report) as engine, use_mapper(engine.mapper):
             done = way(job.spec, estimator, report)
         notices = [*done.diagnostics.warnings, *([engine.notice] if engine.notice else [])]
+        warnings = [*job.spec.get("notices", []), *encoding.notices(done.encoder, done.rows), *map(asdict, notices)]
         stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")), done.reference)
         record = self.datasets.get(job.spec["dataset"])
         origin = {"job": job.id, "attempt": report.attempt, "dataset_sha256": record["sha256"]}
@@ -144,7 +145,7 @@ class Training:
                           "rows_selected": done.selected},
             "metrics": {"train": done.train, "validation": done.validation},
             "diagnostics": done.diagnostics.to_json(),
-            "warnings": [*job.spec.get("notices", []), *encoding.notices(done.encoder), *map(asdict, notices)],
+            "warnings": warnings,
             "capabilities": capabilities(estimator),
             "fit_seconds": done.seconds,
         }  # fmt: skip

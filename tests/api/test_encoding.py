@@ -39,19 +39,23 @@ def asked(data, **encoding):
 @pytest.mark.parametrize(("encoding", "pointer", "code"), [
     ({"columns": {"nobody": {"missing": "mean"}}}, "/encoding/columns/nobody", "unknown_column"),
     ({"columns": {"a/b": {"missing": "mean"}}}, "/encoding/columns/a~1b", "unknown_column"),
-    ({"columns": {"y": {"missing": "mean"}}}, "/encoding/columns/y", "not_a_feature"),
     ({"columns": {"id": {"missing": "mean"}}}, "/encoding/columns/id", "not_a_feature"),
     ({"columns": {"city": {"missing": "median"}}}, "/encoding/columns/city/missing", "not_applicable"),
     ({"columns": {"age": {"categorical": "ordinal"}}}, "/encoding/columns/age/categorical", "not_applicable"),
     ({"columns": {"age": {"unknown_level": "ignore"}}}, "/encoding/columns/age/unknown_level", "not_applicable"),
     ({"columns": {"city": {"date": "parts"}}}, "/encoding/columns/city/date", "not_applicable"),
     ({"columns": {"day": {"date": ["parts", "parts"]}}}, "/encoding/columns/day/date", "duplicate"),
+    ({"columns": {"y": {"missing": "mean"}}}, "/encoding/columns/y/missing", "not_applicable"),
+    ({"columns": {"y": {"scale": "none"}}}, "/encoding/columns/y/scale", "not_applicable"),
     ({"date": ["epoch", "epoch"]}, "/encoding/date", "duplicate"),
     ({"columns": {"age": {"missing": "guess"}}}, "/encoding/columns/age/missing", None),
     ({"columns": {"age": {"fill": 3}}}, "/encoding/columns/age/fill", None),
     ({"columns": {"age": "median"}}, "/encoding/columns/age", None),
     ({"columns": []}, "/encoding/columns", None),
-    ({"date": []}, "/encoding/date", None),
+    ({"date": []}, "/encoding/date", "date_forms"),
+    ({"date": None}, "/encoding/date", "date_forms"),
+    ({"date": ["epoch", {}]}, "/encoding/date", "date_forms"),
+    ({"columns": {"day": {"date": "week"}}}, "/encoding/columns/day/date", "date_forms"),
     ({"columns": {"age": {"missing": "error"}}, "missing": "mean"}, "/features/age", "missing_values"),
 ])  # fmt: skip
 def test_what_cannot_be_meant_is_pointed_at(encoding, pointer, code, client, data):
@@ -116,6 +120,26 @@ def test_identifiers_are_left_out_and_that_is_said(client, data):
         (note,) = [w for w in warnings if w["code"] == "columns_left_out"]
         assert note["message"] == "not learned from: 'id' (all of its 60 values differ: an identifier)"
     assert not [w for w in fit(client, **asked(data, missing="mean"))["warnings"] if w["code"] == "columns_left_out"]
+
+
+@pytest.mark.parametrize("limits", [{}, SMALL])
+def test_the_target_has_a_way_of_its_own_with_empty_cells(limits, client, monkeypatch):
+    monkeypatch.setattr(chunked, "CHUNK_BYTES", 8192)
+    data = upload(client, table(gaps=True))
+    y = table(gaps=True).column("y")
+    request = body(data, limits=limits, encoding={"missing": "mean"})
+    assert client.post("/v1/models", json=request).json()["errors"][0]["pointer"] == "/target"
+    own = {"y": {"missing": "drop_rows"}}
+    model = fit(client, **request | {"encoding": {"missing": "mean", "columns": own}})
+    assert model["encoding"]["columns"] == own
+    assert (model["rows"], model["rows_dropped"]) == (len(y) - y.null_count, y.null_count)
+
+
+def test_columns_of_nearly_as_many_levels_as_rows_are_warned_of(client):
+    rows = "k,y\n" + "".join(f"v{i // 2 * 2 if i < 9 else i},{i % 5}\n" for i in range(20))
+    data = client.post("/v1/datasets", content=rows.encode()).json()["id"]
+    model = fit(client, dataset=data, target="y", estimator=LINEAR)
+    assert "'k' (16)" in {w["code"]: w["message"] for w in model["warnings"]}["many_levels"]
 
 
 def test_too_many_levels_are_refused_with_the_way_out(client):
