@@ -29,8 +29,19 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class NewModel:
+    """What was asked of the model that a job makes; it gets the next version of `name`."""
+
+    name: str
+    record: Json
+
+
+@dataclass(frozen=True)
 class NewJob:
-    """A job that makes `resource`; ids in `needs` may not be deleted meanwhile; `tenant` is its API key's id or ""."""
+    """A job that makes `resource`, with its record where that is a model; ids in `needs` may not be deleted meanwhile.
+
+    `tenant` is its API key's id or "".
+    """
 
     kind: str
     resource: str
@@ -41,6 +52,7 @@ class NewJob:
     needs: tuple[str, ...] = ()
     spread: bool = False
     tenant: str = ""
+    model: NewModel | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,9 @@ class Leases(Protocol):
     def release(self, claims: Sequence[Claim]) -> int:
         """Hand jobs back to the queue unfinished; the attempt does not count. Returns how many were still held."""
 
+    def disown(self, owner: str, held: Sequence[Claim]) -> int:
+        """Hand back, uncounted, what the owner runs by the ledger but does not hold: claims whose answer was lost."""
+
     def reap(self, dead: str | None = None) -> int:
         """Put jobs whose lease expired, and all of an owner known to be dead, back in the queue (or fail them)."""
 
@@ -150,7 +165,7 @@ class Ledger(Leases, Protocol):
     """The only owner of jobs."""
 
     def put(self, new: NewJob, *, once: bool = False) -> Job:
-        """Queue a job, or with `once` return the one that makes its resource; QueueFull, in all or of one API key."""
+        """Queue a job; with `once` the one that makes its resource, or NotFound where a need is gone; QueueFull."""
 
     def get(self, job_id: str) -> Job:
         """The job with its queue position; NotFound."""

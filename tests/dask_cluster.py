@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -18,6 +18,7 @@ from tests.faults.bench import ROOT, eventually
 from tests.servers import free_ports
 
 START_SECONDS = 240.0  # kernels may have to be compiled first, on a busy machine
+TTL = "5s"  # a worker that is silent for so long has lost its tasks
 WARM = "from ml_core.numerics.jit import warm_up; warm_up()"
 
 
@@ -32,7 +33,8 @@ class Cluster:
         self.crew: subprocess.Popen[bytes] | None = None
 
     def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        env = {**os.environ, **self.settings.to_env(), "DASK_DISTRIBUTED__WORKER__DAEMON": "True"}
+        env = {**os.environ, **self.settings.to_env(), "DASK_DISTRIBUTED__WORKER__DAEMON": "True",
+               "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": TTL}  # fmt: skip
         with (self.folder / f"{name}.log").open("ab") as sink:
             return subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{name}", *words, "--no-dashboard"],
                                     env=env, cwd=ROOT, stdout=sink, stderr=sink)  # fmt: skip
@@ -81,6 +83,18 @@ class Cluster:
         with self.client() as client:
             pid = next(iter(client.run(os.getpid).values()))
         psutil.Process(pid).kill()
+
+    @contextmanager
+    def frozen_worker(self) -> Iterator[None]:
+        """One worker process is stopped for the block, keeps its connections and says nothing."""
+        with self.client() as client:
+            worker = psutil.Process(next(iter(client.run(os.getpid).values())))
+        worker.suspend()
+        try:
+            yield
+        finally:
+            with suppress(psutil.NoSuchProcess):  # its nanny has replaced it
+                worker.resume()
 
     def close(self) -> None:
         """End every process."""

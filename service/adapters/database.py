@@ -14,17 +14,27 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import URL, Connection, Double, Engine, MetaData, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    Connection,
+    Double,
+    Engine,
+    ExceptionContext,
+    MetaData,
+    create_engine,
+    event,
+    make_url,
+)
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from service.adapters.watch import TELL, FileWatch, Listener, Watch
+from service.adapters.watch import TELL, TELL_WORK, FileWatch, Listener, Watch
 from service.errors import Invalid, NotReady, ServiceError, StorageFull
 
 BUSY_MILLISECONDS = 10_000
-DISK_FULL = "53100"  # PostgreSQL's code
+DISK_FULL, READ_ONLY = "53100", "25006"  # PostgreSQL's codes
 PATIENCE = {
     "connect_timeout": 10, "keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
@@ -59,10 +69,13 @@ def _now_postgresql(element: Now, compiler: Any, **kw: Any) -> str:
 
 
 class Database:
-    """An engine with short read and write transactions."""
+    """An engine with short read and write transactions; a runner's hears only of `work`."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, work: bool = False) -> None:
         self.engine = engine
+        self._work = work
+        one = engine.dialect.name == "postgresql"  # each statement has a view of its own there: BEGIN would add nothing
+        self._reader = engine.execution_options(isolation_level="AUTOCOMMIT") if one else engine
         self._lock = threading.Lock()
         self._watch: Watch | None = None
 
@@ -73,22 +86,23 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A read transaction: one consistent view."""
-        with translated(), self.engine.connect() as connection, connection.begin():
+        """What is committed: on SQLite one view for the block, on PostgreSQL one for each statement."""
+        with translated(), self._reader.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
-    def write(self, quiet: bool = False) -> Iterator[Connection]:
+    def write(self, quiet: bool = False, work: bool = False) -> Iterator[Connection]:
         """A write transaction; on SQLite it takes the write lock at once, so it never fails half-way.
 
-        On PostgreSQL its commit wakes who watches, unless it is `quiet`: nothing that anybody waits for.
+        On PostgreSQL its commit wakes who watches, unless it is `quiet`: nothing that anybody waits for. It wakes
+        runners only where it gives them `work`.
         """
         with translated(), self.engine.connect() as connection:
             connection.execution_options(write=True)
             with connection.begin():
                 yield connection
                 if not quiet and self.dialect == "postgresql":
-                    connection.exec_driver_sql(TELL)
+                    connection.exec_driver_sql(f"{TELL_WORK if work else TELL}; COMMIT")  # in one round trip
 
     def version(self) -> int:
         """A number that changes when others have committed; costs no round trip."""
@@ -101,7 +115,8 @@ class Database:
     def _watching(self) -> Watch:
         with self._lock:
             if self._watch is None:
-                self._watch = FileWatch(self.engine) if self.dialect == "sqlite" else Listener(self.engine)
+                sqlite = self.dialect == "sqlite"
+                self._watch = FileWatch(self.engine) if sqlite else Listener(self.engine, self._work)
             return self._watch
 
     def close(self) -> None:
@@ -113,8 +128,8 @@ class Database:
         self.engine.dispose()
 
 
-def connect(url: str) -> Database:
-    """Open the database; a SQLite file and its folder are made when absent."""
+def connect(url: str, *, work: bool = False) -> Database:
+    """Open the database; a SQLite file and its folder are made when absent. `work`: for a runner."""
     target = make_url(url)
     if target.get_backend_name() == "sqlite":
         if not target.database or target.database == ":memory:":
@@ -128,7 +143,9 @@ def connect(url: str) -> Database:
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _configure)
         event.listen(engine, "begin", _begin)
-    return Database(engine)
+    else:
+        event.listen(engine, "handle_error", _give_up_read_only)
+    return Database(engine, work)
 
 
 def _unless_given(target: URL) -> dict[str, Any]:
@@ -165,6 +182,12 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
+def _give_up_read_only(context: ExceptionContext) -> None:
+    """After a fail-over the old server may still answer, but takes no writes: connections are made anew."""
+    if _code(context.original_exception) == READ_ONLY:
+        context.is_disconnect = True
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Say "not ready", "full" or "invalid" in the service's own words; a mistake in a statement stays what it is."""
@@ -176,9 +199,18 @@ def translated() -> Iterator[None]:
         raise NotReady(f"every connection to the database is in use: {failed}") from failed
     except DataError as failed:  # a value, which came from a caller: PostgreSQL has no NUL in texts
         raise Invalid(f"the database cannot hold a value of the request: {failed.orig}") from failed
+    except DBAPIError as failed:
+        if _code(failed.orig) != READ_ONLY:
+            raise
+        raise NotReady(f"the database takes no writes now: {failed.orig}") from failed
+
+
+def _code(error: BaseException | None) -> str | None:
+    """PostgreSQL's five characters for what went wrong."""
+    return getattr(error, "sqlstate", None)
 
 
 def _meaning(failed: DBAPIError) -> ServiceError:
-    if getattr(failed.orig, "sqlstate", None) == DISK_FULL or "disk is full" in str(failed.orig):
+    if _code(failed.orig) == DISK_FULL or "disk is full" in str(failed.orig):
         return StorageFull(f"the database cannot grow: {failed.orig}")
     return NotReady(f"the database cannot be used now: {failed.orig}")

@@ -9,8 +9,8 @@ from sqlalchemy import JSON, Column, Connection, Integer, String, Table, delete,
 
 from service.adapters.database import Database, metadata
 from service.adapters.facts import INSERT
-from service.adapters.job_tables import jobs
-from service.errors import NotFound, Stale
+from service.adapters.job_tables import jobs, needed
+from service.errors import Conflict, NotFound, Stale
 from service.ports import Json, Page
 
 datasets = Table(
@@ -66,11 +66,13 @@ class SqlDatasets:
             return _document(c.execute(_query().where(datasets.c.id == dataset_id)).one())
 
     def remove(self, dataset_id: str, revision: int | None = None) -> None:
-        """Delete the record; NotFound, Stale."""
+        """Delete the record; NotFound, Stale, Conflict while a job needs it."""
         with self.db.write() as c:
             done = c.execute(delete(datasets).where(*_exactly(dataset_id, revision)))
             if not done.rowcount:
                 raise self._reason(c, dataset_id, revision)
+            if needed(c, dataset_id):  # looked for behind the lock of the row, and so undoes the deletion
+                raise Conflict(f"a queued or running job needs dataset {dataset_id}; cancel it or wait")
 
     def page(self, *, limit: int, cursor: str | None, name: str | None = None) -> Page:
         """Records, newest first; the cursor is the last id of the page before."""

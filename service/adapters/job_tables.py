@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Double,
     ForeignKey,
     Index,
@@ -108,6 +109,16 @@ def places(ids: Sequence[str]) -> Select[Any]:
     order = func.row_number().over(partition_by=jobs.c.lane, order_by=(jobs.c.rank, jobs.c.id))
     queue = select(jobs.c.id, order.label("place")).where(jobs.c.state == "queued").subquery()
     return select(queue.c.id, queue.c.place).where(queue.c.id.in_(ids))
+
+
+def needed(connection: Connection, resource: str) -> bool:
+    """Whether a queued or running job needs this resource."""
+    users = (
+        select(jobs.c.id)
+        .join(job_needs, job_needs.c.job_id == jobs.c.id)
+        .where(job_needs.c.resource == resource, jobs.c.state.in_(("queued", "running")))
+    )
+    return connection.execute(users.limit(1)).first() is not None
 
 
 def select_job() -> Select[Any]:

@@ -57,10 +57,12 @@ _FENCE = and_(
     jobs.c.id == _given("id"), jobs.c.attempt == _given("attempt"), jobs.c.owner == _given("owner"),
     jobs.c.state == "running",
 )  # fmt: skip
-_LOCK: Select[Any] = select(
+_ROW: Select[Any] = select(
     jobs.c.id, jobs.c.attempt, jobs.c.spared, jobs.c.lost, jobs.c.cancel_requested, jobs.c.owner, jobs.c.started,
     jobs.c.progress,
-).where(_FENCE).with_for_update()  # fmt: skip
+)  # fmt: skip
+_LOCK = _ROW.where(_FENCE).with_for_update()
+_OWN = _ROW.where(jobs.c.owner == _given("owner"), jobs.c.state == "running").with_for_update()
 _END = {again: _end(again) for again in (True, False)}
 _RECORD = insert(job_attempts).values(
     **{c.name: bindparam(c.name, type_=c.type) for c in job_attempts.c if c.name != "finished"}, finished=Now()
@@ -179,14 +181,23 @@ class SqlLeases:
 
     def release(self, claims: Sequence[Claim]) -> int:
         """Hand jobs back to the queue unfinished; the attempt does not count. Returns how many were still held."""
-        done = 0
-        with self.db.write() as connection:
-            for claim in claims:
-                row = connection.execute(_LOCK, _fence(claim)).one_or_none()
-                if row is not None:
-                    self._end(connection, row, "queued", spared=1)
-                    done += 1
-        return done
+        if not claims:
+            return 0
+        with self.db.write(work=True) as connection:
+            rows = [connection.execute(_LOCK, _fence(claim)).one_or_none() for claim in claims]
+            return self._hand_back(connection, [row for row in rows if row is not None])
+
+    def disown(self, owner: str, held: Sequence[Claim]) -> int:
+        """Hand back, uncounted, what the owner runs by the ledger but does not hold: claims whose answer was lost."""
+        ours = {(claim.job.id, claim.attempt) for claim in held}
+        with self.db.write(work=True) as connection:
+            rows = connection.execute(_OWN, {"given_owner": owner}).all()
+            return self._hand_back(connection, [row for row in rows if (row.id, row.attempt) not in ours])
+
+    def _hand_back(self, connection: Connection, rows: Sequence[Row[Any]]) -> int:
+        for row in rows:
+            self._end(connection, row, "queued", spared=1)
+        return len(rows)
 
     def reap(self, dead: str | None = None) -> int:
         """End the attempts whose lease expired, and all of an owner known to be dead; returns how many."""

@@ -9,8 +9,19 @@ from sqlalchemy import Connection, Double, Select, String, bindparam, case, func
 
 from service.adapters import rules
 from service.adapters.database import Database, Now
-from service.adapters.job_tables import SHOWN, job_attempts, job_needs, job_of, jobs, moment, places, select_job
+from service.adapters.job_tables import (
+    SHOWN,
+    job_attempts,
+    job_needs,
+    job_of,
+    jobs,
+    moment,
+    needed,
+    places,
+    select_job,
+)
 from service.adapters.leases import SqlLeases
+from service.adapters.models import add_model, hold_needs
 from service.errors import Conflict, NotFound
 from service.ids import new_id
 from service.ports import Job, Json, NewJob, Page
@@ -48,12 +59,18 @@ class SqlLedger(SqlLeases):
     def put(self, new: NewJob, *, once: bool = False) -> Job:
         """Queue a job; QueueFull when there are too many (simultaneous writers may pass by a few on PostgreSQL).
 
-        `once`: where a job makes the resource already, that one is returned instead.
+        `once`: where a job makes the resource already, that one is returned instead; NotFound where a dataset or
+        model that it needs is gone.
         """
-        with self.db.write() as connection:
+        with self.db.write(work=True) as connection:
             if once and (known := self._maker(connection, new.resource)):
                 return known
-            return self._insert(connection, new)
+            if once:
+                hold_needs(connection, new.needs)
+            job = self._insert(connection, new)
+            if new.model is not None:
+                add_model(connection, new.resource, new.model)
+            return job
 
     def _insert(self, connection: Connection, new: NewJob) -> Job:
         row = _row(new_id("job"), new)
@@ -124,17 +141,12 @@ class SqlLedger(SqlLeases):
 
     def needed(self, resource: str) -> bool:
         """Whether a queued or running job needs this resource."""
-        users = (
-            select(jobs.c.id)
-            .join(job_needs, job_needs.c.job_id == jobs.c.id)
-            .where(job_needs.c.resource == resource, jobs.c.state.in_(("queued", "running")))
-        )
         with self.db.read() as connection:
-            return connection.execute(users.limit(1)).first() is not None
+            return needed(connection, resource)
 
     def cancel(self, job_id: str) -> Job:
         """Cancel: a queued job at once, a running one by a flag its runner sees; Conflict when it ended otherwise."""
-        with self.db.write() as connection:
+        with self.db.write(work=True) as connection:
             row = connection.execute(select(jobs).where(jobs.c.id == job_id).with_for_update()).one_or_none()
             if row is None:
                 raise NotFound(f"there is no job {job_id}")

@@ -114,6 +114,13 @@ class MemoryLeases:
                 self._end(row, "queued")
             return len(held)
 
+    def disown(self, owner: str, held: Sequence[Claim]) -> int:
+        """Hand back, uncounted, what the owner runs by the ledger but does not hold: claims whose answer was lost."""
+        with self._lock:
+            ours = {(claim.job.id, claim.attempt) for claim in held}
+            mine = [row for row in self._rows.values() if row.job.state == "running" and row.job.worker == owner]
+            return self.release([Claim(r.job, r.attempt, owner) for r in mine if (r.job.id, r.attempt) not in ours])
+
     def reap(self, dead: str | None = None) -> int:
         """End the attempts whose lease expired, and all of an owner known to be dead; returns how many."""
         with self._lock:

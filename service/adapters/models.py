@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from service.adapters.database import Database, Now
+from service.adapters.datasets import datasets
 from service.adapters.facts import catalogue, catalogue_write
-from service.adapters.job_tables import jobs
+from service.adapters.job_tables import jobs, needed
 from service.adapters.model_tables import aliases, models
 from service.errors import Conflict, NotFound, Stale
-from service.ports import Json, Page
+from service.ports import Json, NewModel, Page
 
 STATE = {"succeeded": "ready"}
 VERSION = re.compile(r"[0-9]{1,9}")
@@ -25,34 +25,6 @@ class SqlModels:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-
-    def add(self, model_id: str, name: str, record: Json) -> int:
-        """Store the record of a new model under the next version of its name; returns the version. Idempotent by id."""
-        for _ in range(50):
-            try:
-                with self.db.write() as c:
-                    known = c.execute(select(models.c.version).where(models.c.id == model_id)).scalar_one_or_none()
-                    if known is not None:
-                        return int(known)
-                    newest = c.execute(select(func.max(models.c.version)).where(models.c.name == name)).scalar_one()
-                    version = int(newest or 0) + 1
-                    c.execute(
-                        insert(models).values(
-                            id=model_id,
-                            name=name,
-                            version=version,
-                            algorithm=record["estimator"]["algorithm"],
-                            dataset=record["dataset"],
-                            labels=record.get("labels") or {},
-                            record=record,
-                            created=Now(),
-                            revision=1,
-                        )
-                    )
-                    return version
-            except IntegrityError:
-                continue
-        raise Stale(f"many writers want a version of {name!r} at once; try again")
 
     def get(self, key: str) -> Json:
         """The model `id`, what the alias points at, `name@version`, or the newest ready version of `name`; NotFound.
@@ -110,13 +82,22 @@ class SqlModels:
         if not done.rowcount:
             raise Stale(f"model {model_id} has changed since that version")
 
-    def remove(self, model_id: str) -> None:
-        """Delete the record; its job stays as history. Conflict while an alias points at it."""
+    def remove(self, model_id: str, allowed: Callable[[Json], object] = lambda row: None) -> Json:
+        """Delete the record and what its job says of the product; the job stays as history. Returns what there was.
+
+        `allowed` sees the model as it is when it goes, and raises to keep it. NotFound; Conflict while its job or one
+        that needs it is under way, or an alias points at it.
+        """
         with catalogue_write(self.db) as c:
-            names = c.execute(select(aliases.c.name).where(aliases.c.model == model_id).order_by(aliases.c.name))
-            if found := list(names.scalars()):
-                raise Conflict(f"alias {', '.join(found)} points at model {model_id}; move or delete the alias first")
+            c.execute(select(models.c.id).where(models.c.id == model_id).with_for_update())
+            row = c.execute(_query().where(models.c.id == model_id)).mappings().one_or_none()
+            if row is None:
+                raise NotFound(f"there is no model {model_id!r}")
+            allowed(model := _model(row))
+            _check_unused(c, model)
             c.execute(delete(models).where(models.c.id == model_id))
+            c.execute(update(jobs).where(jobs.c.resource == model_id).values(result=None))
+        return model
 
     def present(self, ids: Collection[str]) -> set[str]:
         """Those of the ids that are still models."""
@@ -131,6 +112,47 @@ class SqlModels:
         """Ids of the models fitted on a dataset."""
         with self.db.read() as c:
             return list(c.execute(select(models.c.id).where(models.c.dataset == dataset_id)).scalars())
+
+
+def add_model(c: Connection, model_id: str, new: NewModel) -> None:
+    """Store the record of a new model under the next version of its name, in the transaction that makes its job.
+
+    Until it ends, others who want a version of the name wait.
+    """
+    if c.dialect.name == "postgresql":
+        c.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"versions of {new.name}", 0))))
+    newest = c.execute(select(func.max(models.c.version)).where(models.c.name == new.name)).scalar_one()
+    c.execute(
+        insert(models).values(
+            id=model_id, name=new.name, version=int(newest or 0) + 1, algorithm=new.record["estimator"]["algorithm"],
+            dataset=new.record["dataset"], labels=new.record.get("labels") or {}, record=new.record, created=Now(),
+            revision=1,
+        )
+    )  # fmt: skip
+
+
+def hold_needs(c: Connection, needs: Collection[str]) -> None:
+    """Keep datasets and models from being deleted until this transaction ends; NotFound where one is gone.
+
+    The job that needs them is in the transaction, so who deletes one waits and then sees the job.
+    """
+    for table, prefix in ((datasets, "ds_"), (models, "mdl_")):
+        wanted = {key for key in needs if key.startswith(prefix)}
+        if wanted:
+            held = select(table.c.id).where(table.c.id.in_(wanted)).with_for_update(read=True, key_share=True)
+            if gone := wanted - set(c.execute(held).scalars()):
+                raise NotFound(f"{', '.join(sorted(gone))} was deleted meanwhile")
+
+
+def _check_unused(c: Connection, model: Json) -> None:
+    key = model["id"]
+    if model["job"] and model["state"] in ("queued", "running"):
+        raise Conflict(f"model {key} is {model['state']}; cancel job {model['job']} first")
+    if needed(c, key):
+        raise Conflict(f"a queued or running job needs model {key}; cancel it or wait")
+    found = list(c.execute(select(aliases.c.name).where(aliases.c.model == key).order_by(aliases.c.name)).scalars())
+    if found:
+        raise Conflict(f"alias {', '.join(found)} points at model {key}; move or delete the alias first")
 
 
 def _query() -> Any:

@@ -137,15 +137,16 @@ def _of_spread_fits(c: Connection, spread: Mapping[str, str]) -> set[str]:
 
 
 def _of_models(c: Connection, makers: dict[str, list[str]]) -> set[str]:
-    """All keys of what a job still works on; of an existing model those that its records or results spell out."""
+    """All keys of what a job still works on; of what is made those that its record or a job's result spells out.
+
+    Results outlive a missing record: who deletes a model empties the results of its jobs in the same transaction.
+    """
     working = select(jobs.c.resource).where(jobs.c.resource.in_(makers), jobs.c.state.not_in(TERMINAL))
     named = {key for made in c.execute(working).scalars() for key in makers[made]}
-    texts = (
-        select(models.c.id, models.c.record, jobs.c.result)
-        .join(jobs, jobs.c.resource == models.c.id, isouter=True)
-        .where(models.c.id.in_(makers))
-    )
-    for row in c.execute(texts):
-        said = msgspec.json.encode([row.record, row.result]).decode()
-        named |= {key for key in makers[row.id] if key in said}
+    records = select(models.c.id, models.c.record.label("said")).where(models.c.id.in_(makers))
+    results = select(jobs.c.resource.label("id"), jobs.c.result.label("said")).where(jobs.c.resource.in_(makers))
+    for query in (records, results.where(jobs.c.result.is_not(None))):
+        for row in c.execute(query):
+            said = msgspec.json.encode(row.said).decode()
+            named |= {key for key in makers[row.id] if key in said}
     return named

@@ -19,11 +19,13 @@ from service.errors import NotReady
 
 log = logging.getLogger("postfit.database")
 CHANNEL = "left('postfit_' || current_schema(), 63)"  # PostgreSQL cuts longer names
+WORK = "left('postfit_work_' || current_schema(), 63)"  # of commits that give runners something to do
 TELL = f"SELECT pg_notify({CHANNEL}, '')"
+TELL_WORK = f"SELECT pg_notify({CHANNEL}, ''), pg_notify({WORK}, '')"
 _IN_MODIFY = 0x2
 _BYTES = 65_536
-OPEN_SECONDS = 10.0
-PROOF_SECONDS = 1.0
+OPEN_SECONDS = 1.0  # who asks first waits so long for the connection; a silent host may take far longer to refuse
+PROOF_SECONDS = 0.5
 POLL_SECONDS = 1.0
 AGAIN_SECONDS = (0.1, 1.0)  # until then a database that came back is still "away"
 
@@ -105,10 +107,13 @@ class Listener:
     """PostgreSQL: one connection with LISTEN, read by a thread of its own, so that `version` never waits for the net.
 
     Where notifications do not arrive (a transaction pooler) the thread looks at the snapshot every second instead.
+    With `work` it hears only of commits that give runners something to do.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, work: bool = False) -> None:
         self._engine = engine
+        self._work = work
+        self._open_until = 0.0
         self._lock = threading.Lock()
         self._count = self._notifications = 0
         self._fault: str | None = "the database has not answered yet"
@@ -119,11 +124,11 @@ class Listener:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def version(self) -> int:
-        """How many commits were heard of."""
+        """How many commits were heard of; NotReady at once, but for the first moment of this watch."""
         self._start()
         with suppress(BlockingIOError):
             os.eventfd_read(self._event)
-        if not self._told.wait(OPEN_SECONDS) or self._fault is not None:
+        if not self._told.wait(max(0.0, self._open_until - time.monotonic())) or self._fault is not None:
             raise NotReady(f"the database cannot be reached: {self._fault}")
         return self._count
 
@@ -144,6 +149,7 @@ class Listener:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None:
+                self._open_until = time.monotonic() + OPEN_SECONDS
                 self._thread = threading.Thread(target=self._run, name="database watch", daemon=True)
                 self._thread.start()
 
@@ -163,10 +169,10 @@ class Listener:
 
     def _hear(self, driver: Any) -> None:
         driver.autocommit = True
-        channel = driver.execute(f"SELECT {CHANNEL}").fetchone()[0].replace('"', '""')
+        channel = driver.execute(f"SELECT {WORK if self._work else CHANNEL}").fetchone()[0].replace('"', '""')
         driver.execute(f'LISTEN "{channel}"')
         with self._engine.connect() as other:
-            other.exec_driver_sql(TELL)
+            other.exec_driver_sql(TELL_WORK if self._work else TELL)
             other.commit()
         with selectors.DefaultSelector() as selector:
             selector.register(driver.fileno(), selectors.EVENT_READ)

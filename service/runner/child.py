@@ -72,11 +72,16 @@ class Order(msgspec.Struct):
 _ORDERS = msgspec.json.Decoder(Order)  # made before the fork, used once in each child
 
 
-def live(work: Work, settings: Settings, pipe: socket.socket, log: int, parent: int) -> None:
-    """Work on jobs as long as they are short and leave nothing behind, then end; never returns."""
+def live(
+    work: Work, settings: Settings, pipe: socket.socket, log: int, parent: int, worker: Worker | None = None
+) -> None:
+    """Work on jobs as long as they are short and leave nothing behind, then end; never returns.
+
+    `worker` was made before the fork and holds nothing that processes cannot share; without it the first job makes one.
+    """
     try:
         _settle_in(log, parent)
-        _Life(work, settings, pipe).run()
+        _Life(work, settings, pipe, worker).run()
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -89,15 +94,9 @@ def live(work: Work, settings: Settings, pipe: socket.socket, log: int, parent: 
 class _Life:
     """What the process does between its first and its last job."""
 
-    def __init__(self, work: Work, settings: Settings, pipe: socket.socket) -> None:
-        self._work, self._settings, self._pipe = work, settings, pipe
-        self._worker: Worker | None = None
+    def __init__(self, work: Work, settings: Settings, pipe: socket.socket, worker: Worker | None) -> None:
+        self._work, self._settings, self._pipe, self._worker = work, settings, pipe, worker
         self._jobs = 0
-        try:
-            self._worker = self._ready()
-            self._worker.rest()
-        except Exception:  # told in the log; the job that comes tries again and has the error as its own
-            traceback.print_exc()
         self._own = _anonymous()
 
     def run(self) -> None:

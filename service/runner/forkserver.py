@@ -24,8 +24,8 @@ from typing import Any
 
 import msgspec
 
-from service.runner.child import Work, live
-from service.runner.process import adopt_orphans, children, die_with_parent, drop_code_pages, kill_group, kill_tree
+from service.runner.child import Work, Worker, live
+from service.runner.process import adopt_orphans, children, die_with_parent, drop_file_pages, kill_group, kill_tree
 from service.settings import Settings
 
 _BYTES = 65_536
@@ -121,6 +121,7 @@ class _Server:
         self._work = work
         self._settings = settings
         self._warm = warm
+        self._worker: Worker | None = None
         self._compiler: int | None = None
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._children: set[int] = set()
@@ -131,6 +132,9 @@ class _Server:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for ignored in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ignored, signal.SIG_IGN)
+        self._prepare()
+        gc.collect()
+        gc.freeze()
         self._control.send(b"ready")
         if self._warm is not None:
             self._compile(self._warm)
@@ -142,6 +146,18 @@ class _Server:
                     if key.fileobj is self._control and not self._serve():
                         return
                 self._reap()
+
+    def _prepare(self) -> None:
+        """Make what every child works with, once, so that their pages stay shared; no connection outlives this.
+
+        Where it cannot be made, the job that comes tries again and has the error as its own.
+        """
+        try:
+            self._worker = self._work(self._settings)
+            self._worker.rest()
+        except Exception:
+            traceback.print_exc()
+            self._worker = None
 
     def _compile(self, warm: Callable[[], object]) -> None:
         """Fill the cache of kernels in a process of its own, because a compiler never gives its memory back."""
@@ -167,9 +183,11 @@ class _Server:
             sys.stderr.write(f"the process that compiles the kernels ended with {code}\n")
         if self._warm is not None:
             self._warm()
+        if self._worker is None:
+            self._prepare()
         gc.collect()
         gc.freeze()
-        drop_code_pages()
+        drop_file_pages()
         self._control.send(b"warm")
 
     def _leave_to_child(self) -> None:
@@ -200,7 +218,7 @@ class _Server:
         pid = os.fork()
         if pid == 0:
             self._leave_to_child()
-            live(self._work, self._settings, pipe, log, server)
+            live(self._work, self._settings, pipe, log, server, self._worker)
         self._children.add(pid)
 
     def _reap(self) -> None:
@@ -242,8 +260,6 @@ def main(control: str, parent: str, work: str, warm: str | None = None) -> None:
     die_with_parent(int(parent))
     adopt_orphans()
     function, warming = load(work), load(warm) if warm else None
-    gc.collect()
-    gc.freeze()
     with socket.socket(fileno=int(control)) as pipe:
         pipe.set_inheritable(False)
         _Server(pipe, function, Settings.from_env(os.environ), warming).run()

@@ -59,7 +59,7 @@ class Runner:
         self._unwritten: list[tuple[float, Outcome]] = []
         self._version: int | None = None
         self._echoes: list[float] = []
-        self._more = True
+        self._more, self._lost_answer = True, False
         self._away_until = self._quiet_until = 0.0
         self._look, self._watch, self._store = Every(LOOK_SECONDS), Every(WATCH_SECONDS), Every(STORE_SECONDS)
         self._lease, self._beat = Every(settings.lease_seconds / 3), Every(settings.lease_seconds / 3)
@@ -93,6 +93,7 @@ class Runner:
             self._away_until = now + AWAY_SECONDS
             self._quiet_until = now + self._settings.lease_seconds  # others were away too: let them renew first
             self._version = None
+            self._lost_answer = True
             self._lease.soon(0.0)
             # The lease of an ended attempt is not renewed: once it is over, somebody else has the job.
             self._unwritten = [(until, outcome) for until, outcome in self._unwritten if until > now]
@@ -115,6 +116,9 @@ class Runner:
 
     def _converse(self, claiming: bool) -> None:
         """Everything that touches the ledger; may raise NotReady at any point and is then repeated."""
+        if self._lost_answer:  # what was claimed in a transaction whose end was not heard of
+            self._ledger.disown(self._owner, self._written_to())
+            self._lost_answer = False
         if self._lease.due():
             self._renew()
         self._tell()
@@ -209,6 +213,10 @@ class Runner:
     def _claims(self) -> list[Claim]:
         return [child.held for child in self._pool.busy if child.reason is None]
 
+    def _written_to(self) -> list[Claim]:
+        """The claims that this runner works on or still has the outcome of."""
+        return [*(c.held for c in self._pool.busy if c.reason != "lost"), *(o.claim for _, o in self._unwritten)]
+
     def _kill(self, claim: Claim, reason: Reason) -> None:
         for child in self._pool.busy:
             if (child.held.job.id, child.held.attempt) == (claim.job.id, claim.attempt):
@@ -244,7 +252,7 @@ def main(
     with _place(settings, owner, stop) as previous:
         if previous == "":
             return
-        db = connect(settings.database_url)
+        db = connect(settings.database_url, work=True)
         _until_ready(lambda: migrate(db), stop)
         _until_ready(lambda: SigningKey.of(settings).agree(db), stop)
         ledger = SqlLedger(db, settings)

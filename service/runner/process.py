@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -30,17 +32,23 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
 
 
-def drop_code_pages() -> None:
-    """Unmap the machine code of libraries that was read in on the way; what is needed again comes back from the file.
+def drop_file_pages() -> None:
+    """Unmap what was read in of libraries on the way: machine code and constants come back from the file when needed.
 
-    Only pages that are executable, not writable and of a file are named, so that nothing can be lost. A fork server
-    that has loaded its kernels never runs the compiler again, whose code is most of this.
+    Only mappings that cannot be written and have no page of their own (relocations do) are named, so that nothing can
+    be lost. A fork server that has loaded its kernels never runs the compiler again, whose code is most of this.
     """
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        field = line.split(maxsplit=5)
-        if field[1] == "r-xp" and len(field) == 6 and field[5].startswith("/"):
+    for field, own in _mappings():
+        if field[1] in ("r-xp", "r--p") and len(field) == 6 and field[5].startswith("/") and not own:
             start, end = (int(x, 16) for x in field[0].split("-"))
             _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
+
+
+def _mappings() -> Iterator[tuple[list[str], int]]:
+    """The mappings of this process as `maps` has them, with the kB of each that are no longer those of its file."""
+    for block in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)[1:]:
+        own = re.findall(r"^(?:Anonymous|Swap):\s+(\d+) kB", block, flags=re.MULTILINE)
+        yield block.partition("\n")[0].split(maxsplit=5), sum(map(int, own))
 
 
 def status_bytes(pid: int | str, *fields: str) -> int:

@@ -21,7 +21,7 @@ from service.disk import full_disk
 from service.errors import Invalid, Issue, NotFound
 from service.intake.findings import Reading, Shelf, Type, one_chunk, warning
 from service.intake.types import text_type
-from service.ports import Job, Json, Ledger, Limits, NewJob, Report
+from service.ports import Job, Json, Lane, Ledger, Limits, NewJob, Report
 from service.settings import Settings
 from service.usecases.answers import encoded, intervals, outcome, targets, unused
 from service.usecases.chunked import chunk_rows
@@ -29,7 +29,6 @@ from service.usecases.examined import PROBLEM, leniently
 from service.usecases.given import Cells
 from service.usecases.inference import Inference
 from service.usecases.loaded import Loaded
-from service.usecases.submission import once
 
 MOST_ROWS = 1 << 16
 SHARE = 0.9  # of the work is prediction, the rest is to store the result
@@ -64,8 +63,8 @@ class Bulk:
         small = source["rows"] * len(model.fitted.encoder.features) <= INSTANT_CELLS
         limits = Limits(self.settings.wall_seconds, self.settings.memory_bytes, self.settings.cores)
         needs = (source["id"], model.id)
-        return once(self.ledger, NewJob("predict", dataset_id, spec, "instant" if small else "long", limits, 0, needs,
-                                        tenant=tenant))  # fmt: skip
+        lane: Lane = "instant" if small else "long"
+        return self.ledger.put(NewJob("predict", dataset_id, spec, lane, limits, 0, needs, tenant=tenant), once=True)
 
     def _probe(self, model: Loaded, estimator: Any, source: Json, body: Json) -> list[str]:
         """Names of the result's columns, from a row of zeros; the columns of the source have the right types."""

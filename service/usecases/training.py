@@ -21,7 +21,7 @@ from ml_core.preprocessing.table import TableEncoder, TabularModel
 from ml_core.registry import spec_of
 from ml_core.sums import fit_chunks
 from service.errors import Invalid, Issue
-from service.ports import Job, Json, Ledger, Limits, NewJob, Report
+from service.ports import Job, Json, Ledger, Limits, NewJob, NewModel, Report
 from service.settings import Settings
 from service.spread_port import Spread
 from service.usecases import encoding, tabular
@@ -31,7 +31,6 @@ from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
 from service.usecases.partition import arranged, check_plan, notices_of, plan_of, refits
 from service.usecases.preparation import prepare
 from service.usecases.selection import Choice, check_split, choice_of, described
-from service.usecases.submission import once
 from service.usecases.validation import arguments, average, build_estimator, fit, takes_weights, validate
 
 FLOPS_PER_SECOND = 2e9
@@ -118,11 +117,9 @@ class Training:
         name = full.get("name") or model_id
         spec = full | ({"chunks": estimate["chunks"]} if estimate["chunks"] else {})
         spec["notices"] = estimate["warnings"]
-        job = once(self.ledger, NewJob(
+        return self.ledger.put(NewJob(
             "fit", model_id, spec, estimate["queue"], self._limits(full), full.get("priority", 0),
-            (full["dataset"],), full.get("spread", False), tenant))  # fmt: skip
-        self.models.add(model_id, name, full)
-        return job
+            (full["dataset"],), full.get("spread", False), tenant, NewModel(name, full)), once=True)  # fmt: skip
 
     def run(self, job: Job, report: Report) -> Json:
         """Fit, certify, score and store; what is returned becomes the model's result."""

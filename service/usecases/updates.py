@@ -13,10 +13,9 @@ from ml_core.certificates import Certificate, Diagnostics, Notice
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table import TabularModel
 from service.errors import Unsupported
-from service.ports import Job, Json, Ledger, Limits, NewJob, Report
+from service.ports import Job, Json, Ledger, Limits, NewJob, NewModel, Report
 from service.usecases.batches import batch, chosen
 from service.usecases.inference import Inference
-from service.usecases.submission import once
 
 ANSWERS = ("decision_function", "predict_proba", "predict", "score_samples", "transform")
 RETURN_DIGITS = 1e-6
@@ -44,9 +43,9 @@ class Updates:
         limits = Limits(before.wall_seconds, before.memory_bytes, before.cores)
         needs = (*([given["dataset"]] if "dataset" in given else []), model.id)
         spec = {"model": model.id, **given}
-        job = once(self.ledger, NewJob(kind, model_id, spec, "instant", limits, 0, needs, tenant=tenant))
-        self.models.add(model_id, model.record["name"], record)
-        return job
+        asked = NewModel(model.record["name"], record)
+        new = NewJob(kind, model_id, spec, "instant", limits, 0, needs, tenant=tenant, model=asked)
+        return self.ledger.put(new, once=True)
 
     def _able(self, kind: str, key: str) -> Any:
         """The model, or Unsupported with the reason why it cannot be changed in this way."""

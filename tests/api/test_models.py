@@ -17,6 +17,7 @@ from ml_core.preprocessing.records import encode
 from ml_core.progress import Tick
 from service.ports import Report
 from service.usecases.training import Stages
+from service.work import KINDS
 
 MEASURES = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 DROP = {"encoding": {"missing": "drop_rows"}}
@@ -232,6 +233,24 @@ def test_jobs_tell_and_stop(client, penguins, runner):
     assert events.startswith("event: state")
     assert "event: done" in events
     assert [j["id"] for j in client.get("/v1/jobs", params={"state": "cancelled"}).json()["items"]] == [job["id"]]
+
+
+def test_a_filter_that_matches_nothing_ever_is_a_mistake(client, penguins):
+    states = ["queued", "running", "succeeded", "failed", "cancelled"]
+    for path, pointer, words in (
+        ("/v1/jobs?state=nonsense", "/query/state", states), ("/v1/jobs?kind=nonsense", "/query/kind", [*KINDS]),
+        ("/v1/models?state=nonsense", "/query/state", ["ready"]),
+    ):  # fmt: skip
+        answer = client.get(path)
+        (issue,) = answer.json()["errors"]
+        assert (answer.status_code, issue["pointer"]) == (422, pointer)
+        assert all(word in issue["detail"] for word in words), issue
+    document = client.get("/openapi.json").json()["paths"]["/v1/jobs"]["get"]
+    (kind,) = [p for p in document["parameters"] if p["name"] == "kind"]
+    assert all(word in kind["description"] for word in KINDS)
+    fit(client, estimator=spec("gaussian_naive_bayes"), dataset=penguins, target="species", features=MEASURES, **DROP)
+    for query, n in (("state=succeeded", 1), ("state=failed", 0), ("kind=fit", 1), ("kind=sweep&state=queued", 0)):
+        assert len(client.get(f"/v1/jobs?{query}").json()["items"]) == n, query
 
 
 def test_dataset_pages_and_exports(client, penguins):

@@ -48,11 +48,37 @@ def test_only_a_full_disk_is_full(cause: Exception, meaning: type[Exception]) ->
         raise OperationalError("SELECT 1", {}, cause)
 
 
+def test_a_server_that_became_read_only_is_left_for_another(db: Database) -> None:
+    """As after a fail-over: SQLSTATE 25006 is "come again", and the connection to the old server is given up."""
+    if db.dialect == "sqlite":
+        return  # there is no other server
+    backend = sqlalchemy.text("SELECT pg_backend_pid()")
+    with db.read() as connection:
+        before = connection.execute(backend).scalar_one()
+
+    def refused() -> None:
+        with db.write() as connection:
+            assert connection.execute(backend).scalar_one() == before
+            connection.execute(sqlalchemy.text("SET TRANSACTION READ ONLY"))
+            connection.execute(sqlalchemy.update(jobs).values(state="queued"))
+
+    with pytest.raises(NotReady, match=r"takes no writes now.*read-only transaction"):
+        refused()
+    with db.read() as connection:
+        assert connection.execute(backend).scalar_one() != before
+    SqlLedger(db, Settings()).put(NEW)
+
+
+def test_a_mistake_in_a_statement_is_no_outage(db: Database) -> None:
+    with pytest.raises(sqlalchemy.exc.IntegrityError), db.write() as connection:
+        connection.execute(sqlalchemy.text("INSERT INTO facts (name) VALUES ('x')"))
+
+
 def test_what_ended_since_a_moment_is_found_by_the_index(db: Database) -> None:
     if db.dialect == "sqlite":
         return  # the clock is a constant of the statement there
     late = sqlalchemy.select(jobs.c.id).where(jobs.c.finished > Now() - 60.0)
-    with db.read() as connection:
+    with db.write() as connection:
         connection.execute(sqlalchemy.text("SET LOCAL enable_seqscan = off"))
         text = str(late.compile(db.engine, compile_kwargs={"literal_binds": True}))
         plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {text}").scalars())

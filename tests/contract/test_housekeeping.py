@@ -23,7 +23,7 @@ from service.adapters.ledger import SqlLedger
 from service.adapters.models import SqlModels
 from service.adapters.runners import SqlRunners, runners
 from service.adapters.upkeep import BATCH, Upkeep
-from service.ports import Attempt, Report, RunnerFacts
+from service.ports import Attempt, NewModel, Report, RunnerFacts
 from service.settings import Settings
 from service.usecases.housekeeping import Housekeeping
 from tests.contract.ledgers import NEW, claim
@@ -67,14 +67,14 @@ def key_of(model: str, attempt: int = 1) -> str:
 
 
 def fitted(world: Any, model: str, attempt: int = 1, *, record: bool = True) -> str:
-    """A model whose job succeeded; the id of the job."""
-    job = world.ledger.put(replace(NEW, resource=model))
-    if record:
-        world.models.add(model, model, RECORD)
+    """A model whose job succeeded, or one that was deleted then; the id of the job."""
+    job = world.ledger.put(replace(NEW, resource=model, model=NewModel(model, RECORD)))
     held = claim(world.ledger)
     assert held.job.id == job.id
     world.ledger.finish(held, "succeeded", result={"artifact": {"key": key_of(model, attempt)}},
                         attempt=Attempt("h", 1, 0, 1, 1.0))  # fmt: skip
+    if not record:
+        world.models.remove(model)
     return str(job.id)
 
 
@@ -99,6 +99,15 @@ def test_orphans_go_and_what_is_named_or_young_stays(world: Any) -> None:
     assert world.sweep()["objects"] == len(goes)
     assert set(world.shelf.ages) == stays | {"tables/young.parquet", "other/x"}
     assert world.sweep()["objects"] == 0
+
+
+def test_what_the_result_of_a_succeeded_job_names_stays_though_its_record_is_missing(world: Any) -> None:
+    """As servers left it that died between the two writes that earlier versions made."""
+    world.ledger.put(replace(NEW, resource="mdl_bare"))
+    world.ledger.finish(claim(world.ledger), "succeeded", result={"artifact": {"key": key_of("mdl_bare", 2)}})
+    world.shelf.ages = dict.fromkeys([key_of("mdl_bare", 1), key_of("mdl_bare", 2)], 25 * HOUR)
+    assert world.sweep()["objects"] == 1
+    assert set(world.shelf.ages) == {key_of("mdl_bare", 2)}
 
 
 def test_what_a_spread_fit_shares_goes_once_its_job_has_ended(world: Any) -> None:
@@ -134,8 +143,7 @@ def test_nothing_named_is_ever_removed(world: Any, seed: int) -> None:
             else:
                 named.add(key_of(model, attempt))
         elif fate == "failed":
-            world.ledger.put(replace(NEW, resource=model))
-            world.models.add(model, model, RECORD)
+            world.ledger.put(replace(NEW, resource=model, model=NewModel(model, RECORD)))
             world.ledger.finish(claim(world.ledger), "failed", error={"code": "x"})
         elif fate == "queued":
             world.ledger.cancel(world.ledger.put(replace(NEW, resource=model, lane="instant")).id)

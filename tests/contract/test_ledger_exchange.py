@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.ports import Outcome
-from tests.contract.ledgers import NEW, Make
+from tests.contract.ledgers import NEW, Make, claim
 
 INSTANT = replace(NEW, lane="instant")
 
@@ -40,3 +40,18 @@ def test_long_places_serve_instant_jobs_only_when_no_long_job_waits(make: Make) 
     assert sorted(taken) == ["instant", "instant", "long"]
     assert [claim.job.lane for claim in ledger.exchange("A", [], {"long": 1})] == ["instant"]
     assert ledger.exchange("A", [], {"instant": 1, "long": 1}) == []
+
+
+def test_claims_whose_answer_was_lost_go_back_uncounted(make: Make) -> None:
+    ledger = make()
+    known, lost, doomed = (ledger.put(NEW).id for _ in range(3))
+    held, _, _ = ledger.exchange("A", [], {"long": 3})
+    theirs = ledger.put(NEW).id
+    ledger.exchange("B", [], {"long": 1})
+    ledger.cancel(doomed)
+    assert ledger.disown("A", [held]) == 2
+    assert [ledger.get(j).state for j in (known, lost, doomed, theirs)] == ["running", "queued", "cancelled", "running"]
+    again = claim(ledger, "C")
+    assert (again.job.id, again.job.attempts, again.attempt) == (lost, 1, 2)
+    assert ledger.disown("A", [held]) == 0
+    assert ledger.finish(held, "succeeded", result={})

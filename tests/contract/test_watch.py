@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import select
-from contextlib import suppress
+import threading
+from contextlib import closing, suppress
 
 import pytest
 import sqlalchemy
@@ -17,7 +18,7 @@ from service.adapters.migrations import migrate
 from service.adapters.watch import FileWatch
 from service.errors import NotReady
 from service.settings import Settings
-from tests.contract.ledgers import NEW, eventually
+from tests.contract.ledgers import NEW, claim, eventually
 
 
 def test_the_descriptor_is_readable_after_a_commit_elsewhere(db: Database) -> None:
@@ -42,6 +43,53 @@ def test_a_quiet_write_wakes_nobody(db: Database) -> None:
         connection.execute(sqlalchemy.text("SELECT 1"))
     eventually(lambda: db.version() != before)
     assert db.version() == before + 1
+
+
+def test_runners_sleep_while_progress_and_ends_are_written(db: Database) -> None:
+    if db.dialect == "sqlite":
+        return  # every commit can be seen there
+    ledger = SqlLedger(db, Settings())
+    url = db.engine.url.render_as_string(hide_password=False)
+    with closing(connect(url, work=True)) as runner, closing(connect(url)) as server:
+        before, heard = server.version(), runner._watching()
+        assert runner.version() == 1, "the proof that notifications arrive"
+        ledger.put(NEW)
+        held = claim(ledger)
+        for step in range(9):
+            assert ledger.report(held, {"step": step})
+        ledger.release([held])
+        held = claim(ledger)
+        assert ledger.finish(held, "succeeded", result={})
+        ledger.cancel(ledger.put(NEW).id)
+        eventually(lambda: server.version() > before)
+        eventually(lambda: heard._notifications >= 5)  # type: ignore[union-attr]
+        assert heard._notifications == 5  # type: ignore[union-attr]
+
+
+def test_a_database_that_says_nothing_holds_nobody_up(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    if db.dialect == "sqlite":
+        return  # nothing is connected to
+    silent = threading.Event()
+    real = watch._driver
+
+    def driver(engine: sqlalchemy.Engine) -> object:
+        silent.wait(60)
+        return real(engine)
+
+    monkeypatch.setattr(watch, "_driver", driver)
+    monkeypatch.setattr(watch, "OPEN_SECONDS", 0.05)
+    for _ in range(3):
+        with pytest.raises(NotReady, match="has not answered yet"):
+            db.version()
+    silent.set()
+
+    def heard() -> bool:
+        try:
+            return db.version() > 0
+        except NotReady:
+            return False
+
+    eventually(heard)
 
 
 def test_a_cut_connection_is_made_again_and_what_was_missed_is_not_lost(db: Database) -> None:

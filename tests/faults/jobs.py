@@ -39,7 +39,7 @@ class Worker:
     """Does what the kind says."""
 
     def __init__(self, settings: Settings) -> None:
-        self.jobs = 0
+        self.jobs, self.maker = 0, os.getpid()
 
     def run(self, job: Job, report: Report) -> dict[str, Any]:
         self.jobs += 1
@@ -47,7 +47,7 @@ class Worker:
         if mark:
             with Path(mark).open("a") as file:
                 file.write(f"{os.getpid()} {time.time()}\n")
-        told = {"pid": os.getpid(), "jobs": self.jobs} if job.kind == "echo" else {}
+        told = {"pid": os.getpid(), "jobs": self.jobs, "maker": self.maker} if job.kind == "echo" else {}
         return {**KINDS[job.kind](job, report), **told}
 
     def rest(self) -> None:

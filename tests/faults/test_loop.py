@@ -130,6 +130,35 @@ def test_an_answer_waits_for_a_ledger_that_is_away(world: SimpleNamespace) -> No
     assert (job.state, job.result, job.progress, job.attempts) == ("succeeded", {"r2": 1.0}, {"step": 3}, 1)
 
 
+def test_jobs_of_a_claim_whose_answer_was_lost_go_back_uncounted(world: SimpleNamespace) -> None:
+    claimed = world.ledger.exchange
+
+    def exchange(*given: Any) -> Any:
+        claimed(*given)
+        raise NotReady("the connection broke after the commit")
+
+    world.ledger.exchange = exchange
+    step(world)
+    job = world.ledger.get(world.job)
+    assert (job.state, job.worker, world.pool.busy) == ("running", "A", [])
+    world.ledger.exchange = claimed
+    step(world, 2.0)
+    step(world, 2.0)
+    job = world.ledger.get(world.job)
+    assert (job.state, job.attempts, len(world.pool.busy)) == ("running", 1, 1)
+    assert world.pool.busy[0].held.attempt == 2, "the fence grows though the count does not"
+
+
+def test_an_outage_takes_nothing_from_who_works(world: SimpleNamespace) -> None:
+    step(world)
+    held = world.pool.busy[0].held
+    world.ledger.away = True
+    step(world, 1.0)
+    world.ledger.away = False
+    step(world, 2.0)
+    assert world.ledger.renew("A", [held]) == [held]
+
+
 def test_children_are_stopped_before_a_lease_that_cannot_be_renewed_is_over(world: SimpleNamespace) -> None:
     step(world)
     child = world.pool.busy[0]
@@ -148,8 +177,6 @@ def test_an_answer_older_than_its_lease_is_thrown_away(world: SimpleNamespace) -
     step(world, 31.0)
     world.ledger.away = False
     step(world, 2.0)
-    assert world.ledger.get(world.job).state == "running"
-    step(world, 31.0)
     job = world.ledger.get(world.job)
     assert (job.state, job.result) == ("queued", None)
 

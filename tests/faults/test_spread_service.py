@@ -14,7 +14,7 @@ import pytest
 from service.settings import Settings
 from tests.dask_cluster import START_SECONDS, Cluster, running
 from tests.faults.bench import eventually, gone
-from tests.faults.service import Served, table
+from tests.faults.service import Served, free_port, table
 
 pytestmark = [
     pytest.mark.slow,
@@ -83,13 +83,30 @@ def artifact(cluster: Cluster, model: dict[str, Any]) -> bytes:
     return file.read_bytes()
 
 
-def test_a_spread_fit_stores_the_bytes_of_a_local_one(cluster: Cluster, served: Served) -> None:
-    here, there = fit(served, spread=False), fit(served)
-    ends = [served.ended(m["job"]) for m in (here, there)]
-    assert [end["state"] for end in ends] == ["succeeded"] * 2
-    assert answers(served, there) == answers(served, here)
-    assert artifact(cluster, there) == artifact(cluster, here)
-    assert not list((cluster.settings.data / "objects").glob("spread/*/*/*"))
+@pytest.fixture(scope="module")
+def local(served: Served) -> dict[str, Any]:
+    """The model that one host fits."""
+    made = fit(served, spread=False)
+    assert served.ended(made["job"])["state"] == "succeeded"
+    return made
+
+
+def assert_like_local(cluster: Cluster, served: Served, model: dict[str, Any], local: dict[str, Any]) -> None:
+    """One true end, the bits of the local fit, and nothing left on the way."""
+    job = served.ended(model["job"])
+    assert (job["state"], job["attempts"]) == ("succeeded", 1), job
+    assert answers(served, model) == answers(served, local)
+    assert artifact(cluster, model) == artifact(cluster, local)
+    warnings = served.http.get(f"/v1/models/{model['id']}").json()["warnings"]
+    assert not [w for w in warnings if w["code"].startswith("engine")]
+    eventually(lambda: cluster.tasks() == 0)
+    assert not list((cluster.settings.data / "objects").glob(f"spread/{model['job']}/{job['attempts']}/*"))
+
+
+def test_a_spread_fit_stores_the_bytes_of_a_local_one(
+    cluster: Cluster, served: Served, local: dict[str, Any]
+) -> None:
+    assert_like_local(cluster, served, fit(served), local)
 
 
 def test_a_killed_job_runs_again_and_leaves_the_cluster_no_tasks(cluster: Cluster, served: Served) -> None:
@@ -100,3 +117,41 @@ def test_a_killed_job_runs_again_and_leaves_the_cluster_no_tasks(cluster: Cluste
     job = served.ended(model["job"])
     assert (job["state"], job["attempts"]) == ("succeeded", 2)
     eventually(lambda: cluster.tasks() == 0)
+
+
+def test_a_cancelled_fit_leaves_neither_process_nor_tasks(cluster: Cluster, served: Served) -> None:
+    model = fit(served, trees=5000)
+    pid = under_way(served, model["job"])
+    assert served.http.post(f"/v1/jobs/{model['job']}/cancel").status_code == 202
+    assert served.ended(model["job"])["state"] == "cancelled"
+    eventually(lambda: gone(pid))
+    eventually(lambda: cluster.tasks() == 0)
+
+
+def test_a_frozen_worker_loses_its_tasks_to_others(cluster: Cluster, served: Served, local: dict[str, Any]) -> None:
+    model = fit(served)
+    under_way(served, model["job"])
+    with cluster.frozen_worker():
+        assert_like_local(cluster, served, model, local)
+
+
+def test_a_fit_outlives_its_scheduler(cluster: Cluster, served: Served, local: dict[str, Any]) -> None:
+    model = fit(served)
+    under_way(served, model["job"])
+    cluster.lose_scheduler()
+    eventually(lambda: served.job(model["job"])["state"] == "queued" or not served.at_work())
+    cluster.restart()
+    assert_like_local(cluster, served, model, local)
+
+
+def test_without_a_scheduler_local_cores_do_the_work_and_the_model_says_so(tmp_path: Path) -> None:
+    nobody = f"tcp://127.0.0.1:{free_port()}"
+    alone = Served(tmp_path / "data", POSTFIT_DASK=nobody, POSTFIT_ENGINE_WAIT_SECONDS="0.5")
+    try:
+        alone.upload(table(200), "blobs")
+        model = fit(alone, trees=5)
+        assert alone.ended(model["job"])["state"] == "succeeded"
+        warnings = alone.http.get(f"/v1/models/{model['id']}").json()["warnings"]
+        assert [nobody in w["message"] for w in warnings if w["code"] == "engine_away"] == [True]
+    finally:
+        assert alone.stop() == 0

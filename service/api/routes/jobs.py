@@ -19,9 +19,10 @@ from service.api.drain import Drain
 from service.api.problems import document
 from service.api.schemas import JobOut, Listing
 from service.container import Services
-from service.errors import Conflict, Invalid, NotFound, NotReady
-from service.ports import TERMINAL, Job, Ledger
+from service.errors import Conflict, Invalid, Issue, NotFound, NotReady
+from service.ports import TERMINAL, Job, Ledger, State
 from service.usecases.waiting import changed
+from service.work import KINDS
 
 router = APIRouter(prefix="/v1/jobs", route_class=StrictRoute, tags=["Jobs"])
 PAUSE_SECONDS = 0.2
@@ -31,10 +32,13 @@ PING_SECONDS = 15.0
 @router.get("", operation_id="list_jobs", summary="List jobs", response_model=Listing, responses=document(Invalid))
 def list_jobs(
     use: Use, limit: Limit = 50, cursor: Cursor = None,
-    state: Annotated[str | None, Query(description="queued, running, succeeded, failed or cancelled.")] = None,
-    kind: Annotated[str | None, Query(description="fit, update, forget, predict or sweep.")] = None,
+    state: Annotated[State | None, Query(description="Only jobs in this state.")] = None,
+    kind: Annotated[str | None, Query(description=f"Only jobs of this kind: {', '.join(KINDS)}.")] = None,
 ) -> Response:  # fmt: skip
     """Jobs, newest first."""
+    if kind is not None and kind not in KINDS:
+        what = f"there is no kind {kind!r}; the kinds are {', '.join(KINDS)}"
+        raise Invalid(what, issues=(Issue("/query/kind", "enum", what),))
     page = use.ledger.page(limit=limit, cursor=cursor, state=state, kind=kind)
     return json_response({"items": [job_document(j) for j in page.items], "next_cursor": page.next_cursor})
 

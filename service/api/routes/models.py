@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -41,6 +42,7 @@ from service.usecases.waiting import settle
 
 router = APIRouter(prefix="/v1/models", route_class=StrictRoute, tags=["Models"])
 INSTANT_WAIT = 10.0
+ModelState = Literal["queued", "running", "ready", "failed", "cancelled"]
 REFUSALS = document(Malformed, NotFound, Conflict, TooLarge, Invalid, InvalidParameter, InvalidData, QueueFull)
 
 
@@ -54,7 +56,8 @@ async def accepted(
     ended = await settle(use.ledger, job.id, seconds, ends) if seconds > 0 else job
     error = ended.error if ended.state == "failed" else None
     if error and error["code"] == "user_error":
-        await run_in_threadpool(use.models.remove, model_id)
+        with suppress(NotFound):  # a repetition, whose first request did this
+            await run_in_threadpool(use.models.remove, model_id)
         raise Invalid(error["detail"], issues=_issues(error))
     row = await run_in_threadpool(use.models.get, model_id)
     headers = {"Location": f"/v1/models/{model_id}", "ETag": model_etag(row)}
@@ -106,7 +109,7 @@ def list_models(
     use: Use,
     limit: Limit = 50,
     cursor: Cursor = None,
-    state: Annotated[str | None, Query(description="queued, running, ready, failed or cancelled.")] = None,
+    state: Annotated[ModelState | None, Query(description="Only models in this state.")] = None,
     algorithm: Annotated[str | None, Query(description="Name of the algorithm.")] = None,
     dataset: Annotated[str | None, Query(description="Id of the dataset.")] = None,
     name: Annotated[str | None, Query(description="Name of the model.")] = None,
@@ -140,13 +143,8 @@ def update_model_labels(use: Use, model_id: ModelId, body: ModelPatch, if_match:
                responses=document(NotFound, Conflict, Stale))  # fmt: skip
 def delete_model(use: Use, model_id: ModelId, if_match: IfMatch = None) -> Response:
     """Delete the model and its artifact; not while its fit or an update is under way, or an alias points at it."""
-    row = use.models.get(model_id)
-    revision_of(if_match, model_etag(row), row["revision"])
-    if row["state"] in ("queued", "running") and row["job"]:
-        raise Conflict(f"model {row['id']} is {row['state']}; cancel job {row['job']} first")
-    if use.ledger.needed(row["id"]):
-        raise Conflict(f"a queued or running job needs model {row['id']}; cancel it or wait")
-    use.models.remove(row["id"])
+    key = use.models.get(model_id)["id"]
+    row = use.models.remove(key, lambda row: revision_of(if_match, model_etag(row), row["revision"]))
     use.inference.forget(row["id"])
     if artifact := row["result"].get("artifact"):
         use.objects.delete(artifact["key"])
