@@ -148,14 +148,19 @@ WHERE_EXAMPLE: Any = [
 ]  # fmt: skip
 
 
+CONDITIONS = (
+    "Conditions on columns of the dataset that all must hold. A comparison with an empty cell is unknown, so is its "
+    f"`not` (as in SQL). At most {MAX_CONDITIONS}, {MAX_DEPTH} deep."
+)
+
+
 class RowChoice(Strict):
     """Which rows of the dataset are used; target classes, levels and scales are those of these rows."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"where": WHERE_EXAMPLE, "sample": 100}})
     where: Where | None = Field(
         None,
-        description="Conditions that all must hold. A comparison with an empty cell is unknown, so is its `not` (as in "
-        f"SQL); rows are used where the conditions are true. At most {MAX_CONDITIONS}, {MAX_DEPTH} deep.",
+        description=f"{CONDITIONS} Rows are used where they are true.",
     )
     sample: int | None = Field(
         None, ge=1, description="A seeded sample of this many of these rows, without replacement, in table order."

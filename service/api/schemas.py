@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from ml_core.registry import algorithms
 from service.api.encoding_schema import Encoding
 from service.api.examined_schemas import Novelty, RowProblem
-from service.api.row_schemas import NoValidation, RowChoice, Validation
+from service.api.row_schemas import CONDITIONS, NoValidation, RowChoice, Validation, Where
 from service.api.strict import Strict
 from service.ports import Json
 
@@ -136,10 +136,12 @@ class SampleRequest(Strict):
 
 
 class DatasetRef(Strict):
-    """A dataset to score or learn from."""
+    """A dataset to score on, or some of its rows."""
 
-    model_config = ConfigDict(json_schema_extra={"example": {"dataset": "iris"}})
+    model_config = ConfigDict(json_schema_extra={"example": {
+        "dataset": "iris", "where": [{"column": "petal_length", "op": ">", "value": 1.5}]}})  # fmt: skip
     dataset: str = Field(description="Id or name of a dataset with the model's columns and target.")
+    where: Where | None = Field(None, description=f"{CONDITIONS} Figures are of those rows; all by default.")
 
 
 class ModelPatch(Strict):

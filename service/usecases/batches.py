@@ -18,18 +18,24 @@ Arguments = tuple[Any, ...]
 
 
 def chosen(body: Json) -> Json:
-    """The one of rows and dataset that was given; Invalid when it is not one."""
+    """The one of rows and dataset that was given, with the conditions on the dataset's rows; Invalid else."""
     given = {k: body[k] for k in ("rows", "dataset") if body.get(k) is not None}
     if len(given) != 1:
         raise Invalid("give exactly one of rows and dataset",
                       issues=(Issue("/rows", "one_of", f"got {list(given) or 'none of them'}"),))  # fmt: skip
-    return given
+    if body.get("where") is None:
+        return given
+    if "dataset" not in given:
+        raise Invalid("conditions choose rows of a dataset; send the rows that are meant, or a dataset",
+                      issues=(Issue("/where", "not_expected", "leave it out"),))  # fmt: skip
+    return given | {"where": body["where"]}
 
 
 def batch(inference: Inference, model: Any, body: Json) -> Arguments:
     """X, y and, where the model was fitted with weights, s: what `update` and `forget` take; Invalid, InvalidData."""
     asked = model.record["record"]
     given = chosen(body)
+    inference = inference.choosing(given.pop("where", None))
     X, _ = inference.matrix(model, given)
     found = _of_dataset if "dataset" in given else _of_rows
     y, s = found(inference, model, given, asked.get("target"), asked.get("weights"))

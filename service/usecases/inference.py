@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from service.usecases.answers import Answer, ignored, matrix_table, outcome, tar
 from service.usecases.conform import words_in
 from service.usecases.given import Cells, Given, Records
 from service.usecases.loaded import Loaded, LoadedModels, ready
+from service.usecases.selection import ChosenRows
 
 MAX_ROWS = 1_000_000
 MAX_JOINT = 2_000
@@ -44,6 +46,12 @@ class Inference:
             able = ", ".join(model.record["result"]["capabilities"])
             raise Unsupported(f"{model.record['algorithm']} has no {capability}; it has {able}")
         return model, model.fitted.estimator
+
+    def choosing(self, where: Sequence[Json] | None) -> Inference:
+        """The same on datasets of which only the rows are seen where these conditions hold; None sees all."""
+        out = copy.copy(self)
+        out.datasets = self.datasets if where is None else ChosenRows(self.datasets, where)
+        return out
 
     def matrix(self, model: Loaded, body: Mapping[str, Any]) -> Batch:
         """Rows, columns, a dataset or a frame → encoded matrix, and warnings about columns that were not used."""

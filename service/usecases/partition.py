@@ -90,6 +90,11 @@ def _given(plan: Json, data: Prepared) -> list[Split]:
     return [(np.flatnonzero(~held), np.flatnonzero(held))]
 
 
+def labels(parts: np.ndarray) -> list[Any]:
+    """The distinct values of a column of folds, in the order of its splits, as JSON has them."""
+    return [v if isinstance(v, (bool, int, float, str)) else v.isoformat() for v in np.unique(parts).tolist()]
+
+
 def arranged(request: Json, data: Prepared, task: str) -> tuple[Prepared, Prepared | None, list[Split]]:
     """The rows to learn from, those that a split column holds out for good, and the splits of a validation by refits.
 

@@ -87,8 +87,7 @@ def choice_of(table: pa.Table, request: Json, kinds: Json) -> Choice:
         if size is not None:
             smallest.add(row_keys(choice.seed, at, at + len(block))[block])
     if not found and choice.where is not None:
-        raise Invalid(f"no row is selected: the conditions hold for 0 of the {table.num_rows} rows",
-                      issues=(Issue("/rows/where", "no_rows", "relax a condition"),))  # fmt: skip
+        raise _none_hold("/rows/where", table.num_rows)
     if size is None:
         return choice
     if size > found:
@@ -96,6 +95,34 @@ def choice_of(table: pa.Table, request: Json, kinds: Json) -> Choice:
         raise Invalid(f"a sample of {size} rows cannot be drawn without replacement from the {found} rows{of}",
                       issues=(Issue("/rows/sample", "too_few_rows", f"choose at most {found}"),))  # fmt: skip
     return replace(choice, limit=smallest.limit)
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """Datasets as if each had only the rows where some conditions hold; at `place` the request has these."""
+
+    datasets: Any
+    where: Sequence[Json]
+    place: str = "/where"
+
+    def get(self, dataset_id: str) -> Json:
+        """The record, which counts those rows; Invalid as of `table`."""
+        record = dict(self.datasets.get(dataset_id))
+        return record | {"rows": len(self.table(dataset_id))}
+
+    def table(self, dataset_id: str) -> pa.Table:
+        """Those rows; Invalid where conditions misfit the columns or hold for no row."""
+        record, table = self.datasets.get(dataset_id), self.datasets.table(dataset_id)
+        kinds = {c["name"]: c["type"] for c in record["columns"]}
+        found = Choice(conditions(self.where, kinds, self.place)).take(table)
+        if not len(found):
+            raise _none_hold(self.place, len(table))
+        return found
+
+
+def _none_hold(place: str, rows: int) -> Invalid:
+    return Invalid(f"no row is selected: the conditions hold for 0 of the {rows} rows",
+                   issues=(Issue(place, "no_rows", "relax a condition"),))  # fmt: skip
 
 
 def described(record: Json, table: pa.Table, choice: Choice) -> Json:

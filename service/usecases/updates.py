@@ -38,7 +38,8 @@ class Updates:
         if "dataset" in given:
             given["dataset"] = self.datasets.get(given["dataset"])["id"]
         batch(self.inference, model, given)
-        record = model.record["record"] | {"changes": model.id, "change": kind, "rows_of": given.get("dataset")}
+        record = model.record["record"] | {"changes": model.id, "change": kind, "rows_of": given.get("dataset"),
+                                           "where": given.get("where")}  # fmt: skip
         before = self.ledger.get(model.record["job"]).limits
         limits = Limits(before.wall_seconds, before.memory_bytes, before.cores)
         needs = (*([given["dataset"]] if "dataset" in given else []), model.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -19,7 +19,7 @@ from ml_core.selection.splits import Split
 from service.errors import Invalid, Issue, NotReady
 from service.ports import Json
 from service.usecases.chunked import Host
-from service.usecases.partition import plan_of, splits
+from service.usecases.partition import labels, plan_of, splits
 from service.usecases.preparation import Prepared, prepare, rows_of, subset
 
 
@@ -83,14 +83,17 @@ def validate(
     for one in found:
         scores.append(one)
         scored()
-    return figures(reduce(Scores.merge, scores)) if _single(request) else average(scores)
+    if _single(request):
+        return figures(reduce(Scores.merge, scores))
+    return average(scores, [] if data.parts is None else labels(data.parts))
 
 
-def average(scores: list[Json]) -> Json:
-    """The mean of each figure over the folds, the number of rows scored, and the folds."""
+def average(scores: list[Json], folds: Sequence[Any] = ()) -> Json:
+    """The mean of each figure over the folds, the number of rows scored, and the folds, with their names if any."""
     names = [k for k in scores[0] if k != "rows"]
     mean = {k: _mean([s.get(k) for s in scores]) for k in names}
-    return {"rows": sum(s["rows"] for s in scores), **mean, "folds": scores}
+    return {"rows": sum(s["rows"] for s in scores), **mean,
+            "folds": [{"fold": f} | s for f, s in zip(folds, scores, strict=True)] if folds else scores}  # fmt: skip
 
 
 def score_fold(number: int, request: Json, datasets: Snapshot) -> Any:

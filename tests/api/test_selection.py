@@ -202,6 +202,7 @@ def test_given_folds_are_scored_one_by_one(client):
         rest = fit(client, rows={"where": by}, **asked)
         held = upload(client, table.filter(pc.equal(table["fold"], number)))
         score = client.post(f"/v1/models/{rest['id']}/score", json={"dataset": held}).json()["metrics"]
+        assert one.pop("fold") == number
         assert one == pytest.approx(score, rel=1e-12)
     assert model["rows"] == 400, "the model itself learns from all folds"
 
@@ -222,6 +223,51 @@ def test_rows_left_out_one_by_one_are_scored_together(client):
             "root_mean_squared_error": np.sqrt(np.mean(e**2)),
             "r2": 1 - (e**2).sum() / ((y - y.mean()) ** 2).sum()}  # fmt: skip
     assert found == pytest.approx(want, rel=1e-9)
+
+
+def test_folds_by_any_type_of_column_carry_its_values(client):
+    table = mixed(60).append_column("part", pa.array([19000 + i % 2 for i in range(60)], pa.date32()))
+    asked = {"estimator": LEAST_SQUARES, "dataset": upload(client, table), "target": "y", "features": ["b"]}
+    for column, want in (("part", ["2022-01-08", "2022-01-09"]), ("flag", [False, True]), ("kind", ["x", "y", "z"])):
+        found = fit(client, validation={"method": "k_fold", "column": column}, **asked)["metrics"]["validation"]
+        assert [f["fold"] for f in found["folds"]] == want
+
+
+def test_scores_updates_and_oblivion_of_chosen_rows_are_those_of_their_table(client):
+    table = mixed(200)
+    whole = upload(client, table)
+    where, by_hand = WHERES["numbers"]
+    part, rest = table.filter(by_hand(table)), table.filter(pc.invert(by_hand(table)))
+    other, left = upload(client, part), upload(client, rest)
+    asked = {"estimator": spec("bayesian_linear_regression", noise_variance=1.0), "target": "y",
+             "features": ["b", "kind"]}  # fmt: skip
+    model, small = fit(client, dataset=whole, **asked), fit(client, dataset=left, **asked)
+    here = f"/v1/models/{model['id']}"
+    one = client.post(f"{here}/score", json={"dataset": whole, "where": where}).json()
+    two = client.post(f"{here}/score", json={"dataset": other}).json()
+    assert one["metrics"] == two["metrics"]
+    row = {"rows": [{"b": 0.3, "kind": "z"}]}
+
+    def mean(of):
+        return client.post(f"/v1/models/{of['id']}/posterior", json=row).json()["distributions"][0]["mean"]
+
+    changed = []
+    for place, body in ((f"{here}/forget", {"dataset": whole, "where": where}),
+                        (f"/v1/models/{small['id']}/update", {"dataset": whole, "where": where})):  # fmt: skip
+        answer = client.post(place, json=body, headers={"Prefer": "wait=60"})
+        assert (answer.status_code, answer.json()["state"]) == (201, "ready"), answer.text
+        changed.append(answer.json())
+    assert [m["rows"] for m in changed] == [len(rest), 200]
+    assert [m["selection"] for m in changed] == [None, None]
+    assert mean(changed[0]) == pytest.approx(mean(small), rel=1e-9)
+    assert mean(changed[1]) == pytest.approx(mean(model), rel=1e-9)
+    for place in (f"{here}/score", f"{here}/forget", f"{here}/update"):
+        none = [{"column": "b", "op": ">", "value": 99}]
+        assert refused(client, place, dataset=whole, where=none)[:2] == (422, [("/where", "no_rows")])
+        wrong = [{"column": "b", "op": ">", "value": "99"}]
+        assert refused(client, place, dataset=whole, where=wrong)[:2] == (422, [("/where/0/value", "wrong_type")])
+    both = {"rows": [{"b": 0.3, "kind": "z", "y": 1.0}], "where": where}
+    assert refused(client, f"{here}/forget", **both)[:2] == (422, [("/where", "not_expected")])
 
 
 def test_repetitions_and_table_order_are_taken_as_asked(client, penguins):

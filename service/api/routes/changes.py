@@ -14,6 +14,7 @@ from service.api.bodies import StrictRoute
 from service.api.deps import BayesianId, Ending, IdempotencyKey, Prefer, Tenant, Use, once, wait_seconds
 from service.api.problems import document
 from service.api.routes.models import accepted
+from service.api.row_schemas import CONDITIONS, Where
 from service.api.schemas import LENGTHS, ROW_EXAMPLE, ModelOut
 from service.api.strict import Strict
 from service.errors import Conflict, Invalid, Malformed, NotFound, QueueFull, TooLarge, Unsupported
@@ -31,6 +32,7 @@ class Change(Strict):
 
     rows: list[dict[str, Any]] | None = Field(None, description="One object per row, by column name.")
     dataset: str | None = Field(None, description="Id or name of a dataset with the model's columns and target.")
+    where: Where | None = Field(None, description=f"{CONDITIONS} Only with `dataset`; default: all rows.")
 
 
 class UpdateRequest(Change):
@@ -55,7 +57,8 @@ async def update_model(
     wait = wait_seconds(prefer)
 
     async def make(new_id: str) -> Response:
-        job = await run_in_threadpool(use.updates.submit, "update", model_id, new_id, body.model_dump(), tenant)
+        given = body.model_dump(by_alias=True)
+        job = await run_in_threadpool(use.updates.submit, "update", model_id, new_id, given, tenant)
         return await accepted(use, ends, new_id, job, wait)
 
     return await once(use, request, idempotency_key, "mdl", make)
@@ -71,7 +74,8 @@ async def forget_rows(
     wait = wait_seconds(prefer)
 
     async def make(new_id: str) -> Response:
-        job = await run_in_threadpool(use.updates.submit, "forget", model_id, new_id, body.model_dump(), tenant)
+        given = body.model_dump(by_alias=True)
+        job = await run_in_threadpool(use.updates.submit, "forget", model_id, new_id, given, tenant)
         return await accepted(use, ends, new_id, job, wait)
 
     return await once(use, request, idempotency_key, "mdl", make)

@@ -142,8 +142,9 @@ def sample(use: Use, model_id: DensityId, body: SampleRequest) -> Response:
     "/score", operation_id="score", summary="Score on another dataset", response_model=Open, responses=REFUSALS
 )
 def score(use: Use, model_id: ModelId, body: DatasetRef) -> Response:
-    """The usual figures on rows of another dataset."""
-    return json_response(use.inference.score(model_id, body.dataset))
+    """The usual figures on the rows of another dataset, or on those of them where conditions hold."""
+    where = body.model_dump(by_alias=True)["where"]
+    return json_response(use.inference.choosing(where).score(model_id, body.dataset))
 
 
 router.include_router(in_rows)
