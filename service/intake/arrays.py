@@ -9,11 +9,15 @@ from tokenize import TokenError
 import numpy as np
 import pyarrow as pa
 
+from service.disk import full_disk
 from service.errors import TooLarge
 from service.intake.canonical import canonical
 from service.intake.findings import MAX_COLUMNS, Shelf, Typed, refuse
+from service.intake.unpack import ZIP_ERRORS, Metered
 
 KINDS = "biufUSM"
+DOUBLE = 8
+UNITS = {"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"}
 
 
 def read_npy(path: Path, shelf: Shelf, cap: int) -> tuple[list[str], list[Typed]]:
@@ -27,15 +31,13 @@ def read_npz(path: Path, shelf: Shelf, cap: int, scratch: Path) -> tuple[list[st
     try:
         with zipfile.ZipFile(path) as archive:
             for i, member in enumerate(archive.infolist()):
-                room -= member.file_size
-                if room < 0:
-                    raise TooLarge(f"The file decodes to more than {cap} bytes, which is the limit.")
                 target = scratch / f"array-{i}.npy"
-                with archive.open(member) as source, target.open("wb") as sink:
+                with full_disk(), Metered(archive.open(member), room) as source, target.open("wb") as sink:
                     while block := source.read(1 << 20):
                         sink.write(block)
+                room -= target.stat().st_size
                 arrays[member.filename.removesuffix(".npy")] = _mapped(target, member.filename)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+    except ZIP_ERRORS as error:
         raise refuse("/file", "damaged_file", f"The npz file is damaged or cut off: {error}") from error
     lengths = {name: len(a) for name, a in arrays.items()}
     if len(set(lengths.values())) > 1:
@@ -48,9 +50,9 @@ def _mapped(path: Path, what: str) -> np.ndarray:
     """The array, mapped; a header that lies about the size costs nothing."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, TokenError) as error:
+    except (ValueError, TypeError, EOFError, OSError, OverflowError, SyntaxError, TokenError, MemoryError) as error:
         raise refuse("/file", "damaged_file", f"{what} is no array that can be read: {error}") from error
-    if array.ndim not in (1, 2):
+    if array.ndim not in (1, 2) or min(array.shape) < 0:
         raise refuse("/file", "wrong_shape", f"{what} has shape {array.shape}; a table has one or two dimensions.")
     return np.asarray(array)
 
@@ -72,12 +74,27 @@ def _columns(arrays: dict[str, np.ndarray], shelf: Shelf, cap: int) -> tuple[lis
 
 
 def _typed(name: str, column: np.ndarray, shelf: Shelf) -> Typed:
-    if column.ndim != 1 or column.dtype.kind not in KINDS:
-        detail = f"Column {name!r} is of type {column.dtype}; numbers, booleans, fixed-width text and dates are read."
+    kind = column.dtype
+    unit = np.datetime_data(kind)[0] if kind.kind == "M" else "s"
+    wide = kind.kind == "f" and kind.itemsize > DOUBLE
+    if column.ndim != 1 or kind.kind not in KINDS or unit not in UNITS or wide:
+        known = "numbers of up to 64 bits, booleans, fixed-width text and dates are read"
+        detail = f"Column {name!r} is of type {kind}; {known}."
         raise refuse("/file", "unread_type", detail)
     values = np.ascontiguousarray(column)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] not in {"D", "s", "ms", "us", "ns"}:
-        values = values.astype("datetime64[s]")
-    typed = canonical(name, pa.array(values))
+    if unit in {"Y", "M", "W", "h", "m"}:
+        values = _seconds(name, values)
+    try:
+        typed = canonical(name, pa.array(values))
+    except (UnicodeError, ValueError, OverflowError, pa.ArrowException) as error:
+        raise refuse("/file", "unread_text", f"Column {name!r} holds text that is no Unicode: {error}.") from error
     return Typed(shelf.keep(typed.array), typed.type, typed.warnings, typed.explicit)
+
+
+def _seconds(name: str, values: np.ndarray) -> np.ndarray:
+    """Times in seconds; Invalid when they are beyond the years that seconds reach."""
+    fine = values.astype("datetime64[s]")
+    if not np.array_equal(fine.astype(values.dtype), values, equal_nan=True):
+        raise refuse("/file", "out_of_range", f"Column {name!r} has times too far from 1970.")
+    return fine

@@ -22,16 +22,41 @@ def canonical(name: str, cells: pa.ChunkedArray | pa.Array) -> Typed:
     array = one_chunk(cells)
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
     if pa.types.is_dictionary(array.type):
         inner = canonical(name, array.dictionary_decode())
         return Typed(inner.array, "category", explicit=True) if inner.type == "text" else inner
     if array.null_count == len(array) and not pa.types.is_nested(array.type):
         return Typed(pa.nulls(len(array), pa.float64()), "number")
-    for test, read in _READERS:
-        if test(array.type):
-            return read(array)
-    detail = f"Column {name!r} is of Arrow type {array.type}; flatten or cast it to numbers, text, dates or booleans."
-    raise refuse(pointer("file", "column", name), "unread_type", detail)
+    check_type(name, array.type)
+    read = next(read for test, read in _READERS if test(array.type))
+    try:
+        return read(array)
+    except Unfit as error:
+        raise refuse(pointer("file", "column", name), error.code, f"Column {name!r} {error}") from error
+
+
+class Unfit(ValueError):
+    """Values that have no canonical form: a code, and why."""
+
+    def __init__(self, code: str, why: str) -> None:
+        self.code = code
+        super().__init__(why)
+
+
+def check_type(name: str, kind: pa.DataType) -> None:
+    """Invalid for an Arrow type that is not read; structs count by their fields."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_struct(kind):
+        for field in kind:
+            check_type(f"{name}.{field.name}", field.type)
+    elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        check_type(name, kind.value_type)
+    elif not pa.types.is_null(kind) and not any(test(kind) for test, _ in _READERS):
+        detail = f"Column {name!r} is of Arrow type {kind}; flatten or cast it to numbers, text, dates or booleans."
+        raise refuse(pointer("file", "column", name), "unread_type", detail)
 
 
 def _boolean(array: pa.Array) -> Typed:
@@ -77,7 +102,7 @@ def _text(array: pa.Array) -> Typed:
     try:
         text = pc.cast(array, pa.large_string() if array.nbytes >= 2**31 - 1 else pa.string())
     except pa.ArrowInvalid as error:
-        raise refuse("/file", "binary_column", f"A binary column is not UTF-8 text: {error}.") from error
+        raise Unfit("binary_column", f"is binary and no UTF-8 text: {error}.") from error
     return Typed(text, text_type(text))
 
 
@@ -87,8 +112,12 @@ def _date(array: pa.Array) -> Typed:
 
 def _datetime(array: pa.Array) -> Typed:
     kind = pa.timestamp("us", "UTC" if array.type.tz else None)
-    values = pc.cast(array, kind, safe=False)
-    exact = array.type.unit != "ns" or pc.all(pc.equal(pc.cast(values, array.type), array)).as_py()
+    fine = array.type.unit == "ns"
+    try:
+        values = pc.cast(array, kind, safe=not fine)
+    except pa.ArrowInvalid as error:
+        raise Unfit("out_of_range", f"has times beyond the years that microseconds reach: {error}.") from error
+    exact = not fine or pc.all(pc.equal(pc.cast(values, array.type), array)).as_py() in {True, None}
     notes = () if exact else (warning("rounded_times", "has times finer than microseconds, which were cut off."),)
     return Typed(values, "datetime", notes)
 

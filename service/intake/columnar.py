@@ -1,19 +1,24 @@
-"""Parquet and Arrow IPC: one column at a time, validated, within the cap."""
+"""Parquet and Arrow IPC: one column at a time, validated, structs as columns with dotted names, within the cap."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from service.errors import TooLarge
-from service.intake.canonical import canonical
+from service.intake.canonical import canonical, check_type
 from service.intake.findings import MAX_COLUMNS, Shelf, Typed, refuse
+from service.intake.messages import Odd, decoded_bytes, spelt_bytes
 
 ROWS = 1 << 16
+MAGIC = b"ARROW1\0\0"
+ERRORS = (
+    pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowIndexError, pa.ArrowSerializationError,
+    pa.ArrowTypeError, pa.ArrowCapacityError, OSError,
+)  # fmt: skip
 
 
 def read_parquet(path: Path, shelf: Shelf, cap: int) -> tuple[list[str], list[Typed]]:
@@ -22,63 +27,114 @@ def read_parquet(path: Path, shelf: Shelf, cap: int) -> tuple[list[str], list[Ty
         with pq.ParquetFile(str(path)) as file:
             schema, meta = file.schema_arrow, file.metadata
             _check(schema, meta.num_rows, cap)
+            for field in schema:
+                check_type(field.name, field.type)
             if len(set(schema.names)) < len(schema.names):
                 raise refuse("/file", "duplicate_columns", "Two Parquet columns share one name; rename one of them.")
-            columns, room = [], cap
-            for name in schema.names:
-                chunks, room = _taken(file, name, room)
-                columns.append(_kept(name, pa.chunked_array(chunks, schema.field(name).type), shelf))
-            return list(schema.names), columns
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError) as error:
+            text = [c.path for c in map(meta.schema.column, range(meta.num_columns)) if c.physical_type == "BYTE_ARRAY"]
+        room, names, columns = cap, [], []
+        with pq.ParquetFile(str(path), read_dictionary=text) as file:
+            for field in schema:
+                chunks, room = _taken(file, field, room)
+                for name, cells in chunks.items():
+                    names.append(name)
+                    columns.append(_kept(name, pa.chunked_array(cells), shelf))
+        return names, columns
+    except ERRORS as error:
         raise damaged("Parquet", error) from error
 
 
-def _taken(file: pq.ParquetFile, name: str, room: int) -> tuple[list[pa.Array], int]:
-    """The chunks of one top-level column, and the room that they leave."""
-    chunks = []
-    for batch in file.iter_batches(batch_size=ROWS, columns=[name], use_threads=False):
-        chunks.append(batch.column(0))
-        room -= batch.nbytes
-        if room < 0:
-            raise TooLarge("The file decodes to more than the limit.")
-    return chunks, room
+def _taken(file: pq.ParquetFile, field: pa.Field, room: int) -> tuple[dict[str, list[pa.Array]], int]:
+    """The chunks of one top-level column by the name of each of its leaves, and the room that they leave.
+
+    Texts come as a dictionary and codes, so that they can be measured before they are spelt out.
+    """
+    kinds = dict(_types(field.name, field.type))
+    chunks: dict[str, list[pa.Array]] = {name: [] for name in kinds}
+    for batch in file.iter_batches(batch_size=ROWS, columns=[field.name], use_threads=False):
+        for name, coded in _leaves(field.name, batch.column(batch.schema.names.index(field.name))):
+            room -= spelt_bytes(coded)
+            if room < 0:
+                raise TooLarge("The file decodes to more bytes than the limit allows.")
+            spelt = pa.types.is_dictionary(coded.type) and not pa.types.is_dictionary(kinds[name])
+            cells = coded.dictionary_decode() if spelt else coded
+            cells.validate(full=True)
+            chunks[name].append(cells)
+    return {name: found or [pa.array([], kinds[name])] for name, found in chunks.items()}, room
+
+
+def _types(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Dotted names and types of the leaves of a column."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _types(f"{name}.{field.name}", field.type)
+    else:
+        yield name, kind
+
+
+def _leaves(name: str, cells: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Dotted names and values of the leaves of a column; where a struct is missing its fields are."""
+    if pa.types.is_struct(cells.type):
+        for field, inner in zip(cells.type, cells.flatten(), strict=True):
+            yield from _leaves(f"{name}.{field.name}", inner)
+    else:
+        yield name, cells
 
 
 def read_arrow(path: Path, shelf: Shelf, cap: int) -> tuple[list[str], list[Typed]]:
     """Names and columns of an IPC file or stream; every buffer is validated, since bad offsets would crash."""
     try:
         with pa.memory_map(str(path)) as source:
-            file = source.read(6) == b"ARROW1"
-            source.seek(0)
-            reader: Any = pa.ipc.open_file(source) if file else pa.ipc.open_stream(source)
-            batches, size = [], 0
-            for batch in _batches(reader, file):
-                batch.validate(full=True)
-                size += batch.nbytes
-                if size > cap:
-                    raise TooLarge(f"The file decodes to more than {cap} bytes, which is the limit.")
-                batches.append(batch)
-            table = pa.Table.from_batches(batches, reader.schema)
-            _check(table.schema, table.num_rows, cap)
-            columns = [_kept(name, cells, shelf) for name, cells in zip(table.column_names, table.columns, strict=True)]
-            return table.column_names, columns
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, OSError) as error:
+            start = len(MAGIC) if source.read(6) == MAGIC[:6] else 0
+            if start:
+                source.seek(0)
+                pa.ipc.open_file(source)  # the end is there; what stands before it is a stream
+            source.seek(start)
+            room = cap
+            for message in pa.ipc.MessageReader.open_stream(source):
+                room -= decoded_bytes(message)
+                _enough(room, cap)
+            source.seek(start)
+            with pa.ipc.open_stream(source) as reader:
+                return _of_stream(reader, shelf, cap)
+    except (*ERRORS, Odd) as error:
         raise damaged("Arrow", error) from error
 
 
-def _batches(reader: Any, file: bool) -> Iterator[pa.RecordBatch]:
-    if file:
-        return (reader.get_batch(i) for i in range(reader.num_record_batches))
-    return iter(reader)
+def _of_stream(reader: pa.RecordBatchReader, shelf: Shelf, cap: int) -> tuple[list[str], list[Typed]]:
+    """Names and columns, each batch validated before it is used."""
+    for field in reader.schema:
+        check_type(field.name, field.type)
+    batches, room = [], cap
+    for batch in reader:
+        batch.validate(full=True)
+        _check(batch.schema, batch.num_rows, cap)
+        room -= sum(spelt_bytes(cells) for column in batch.columns for _, cells in _leaves("", column))
+        _enough(room, cap)
+        batches.append(batch)
+    names, columns = [], []
+    for i, field in enumerate(reader.schema):
+        leaves: dict[int, list[pa.Array]] = {}
+        for batch in batches:
+            for j, (_, cells) in enumerate(_leaves(field.name, batch.column(i))):
+                leaves.setdefault(j, []).append(cells)
+        for j, (name, kind) in enumerate(_types(field.name, field.type)):
+            names.append(name)
+            columns.append(_kept(name, pa.chunked_array(leaves.get(j, []), kind), shelf))
+    return names, columns
+
+
+def _enough(room: int, cap: int) -> None:
+    if room < 0:
+        raise TooLarge(f"The file decodes to more than {cap} bytes, which is the limit.")
 
 
 def _check(schema: pa.Schema, rows: int, cap: int) -> None:
-    if len(schema.names) > MAX_COLUMNS:
-        raise TooLarge(f"The file has {len(schema.names)} columns; the limit is {MAX_COLUMNS}.")
-    if rows * len(schema.names) > cap:
-        raise TooLarge(
-            f"{rows} rows of {len(schema.names)} columns decode to more than {cap} bytes, which is the limit."
-        )
+    leaves = [name for field in schema for name, _ in _types(field.name, field.type)]
+    if len(leaves) > MAX_COLUMNS:
+        raise TooLarge(f"The file has {len(leaves)} columns; the limit is {MAX_COLUMNS}.")
+    if rows * len(leaves) > cap:
+        raise TooLarge(f"{rows} rows of {len(leaves)} columns decode to more than {cap} bytes, which is the limit.")
 
 
 def _kept(name: str, cells: pa.ChunkedArray, shelf: Shelf) -> Typed:

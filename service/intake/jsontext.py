@@ -7,9 +7,7 @@ decimal comes, and text that only looks like a number ("007") stays text.
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import pyarrow.compute as pc
 
 from ml_core.errors import pointer
 from service.errors import Invalid, Issue, TooLarge
-from service.intake.delimited import as_utf8
+from service.intake.encoding import as_utf8
 from service.intake.findings import (
     MAX_COLUMNS,
     MAX_REJECTS,
@@ -30,17 +28,21 @@ from service.intake.findings import (
     refuse,
     warning,
 )
+from service.intake.jsonrecords import (
+    READ,
+    Unreadable,
+    check_cell,
+    decode,
+    elements,
+    flat,
+    no_constant,
+    record_lines,
+    unique_keys,
+)
 from service.intake.types import Rules, infer, text_type
 
 BATCH = 20_000
-READ = 1 << 20
-MAX_RECORD = 16 << 20
 MAX_WHOLE = 256 << 20
-BLANKS = re.compile(r"[ \t\r\n]*")
-
-
-class Unreadable(ValueError):
-    """A record that cannot be a row; the message says why."""
 
 
 @dataclass
@@ -80,6 +82,12 @@ class Builder:
         column.chunks.append(self.shelf.keep(pa.array(text, pa.string())))
         column.rows = self.rows + len(values)
 
+    def names(self) -> list[str]:
+        """The columns; `a` is none of them when it is only ever null or an object of fields `a.b`."""
+        parents = {name[:i] for name in self.columns for i, letter in enumerate(name) if letter == "."}
+        empty = {name for name in parents if name in self.columns and self.columns[name].kinds <= {type(None)}}
+        return [name for name in self.columns if name not in empty]
+
     def typed(self, name: str, rules: Rules) -> Typed:
         """The finished column."""
         column = self.columns[name]
@@ -110,14 +118,25 @@ def read_json(path: Path, form: str, options: ReadOptions, shelf: Shelf) -> tupl
     plain, encoding, _ = as_utf8(path, options.encoding, shelf.folder)
     builder = Builder(shelf)
     source = {"encoding": encoding}
-    if form == "ndjson":
-        return builder, source, _fill(builder, _lines(plain), "line", options)
     with plain.open(encoding="utf-8-sig") as text:
         start = text.read(READ).lstrip()[:1]
+    if form == "ndjson" or (options.format is None and start == "{" and _more_lines(plain)):
+        return builder, source | {"format": "ndjson"}, _fill(builder, record_lines(plain), "line", options)
     if start == "{":
-        _columns(plain, builder)
-        return builder, source | {"orientation": "columns"}, 0
-    return builder, source | {"orientation": "records"}, _fill(builder, _elements(plain), "record", options)
+        return builder, source | {"orientation": _columns(plain, builder)}, 0
+    if start != "[":
+        raise refuse("/file", "bad_json", "The file is no JSON table: an array of records, or an object of columns.")
+    return builder, source | {"orientation": "records"}, _fill(builder, elements(plain), "record", options)
+
+
+def _more_lines(path: Path) -> bool:
+    """Whether the first line is a whole record and others follow."""
+    lines = record_lines(path)
+    try:
+        decode(next(lines)[1])
+    except (Unreadable, ValueError, TooLarge, StopIteration):
+        return False
+    return next(lines, None) is not None
 
 
 def _fill(builder: Builder, records: Iterable[tuple[int, str]], unit: str, options: ReadOptions) -> int:
@@ -149,112 +168,65 @@ def _fill(builder: Builder, records: Iterable[tuple[int, str]], unit: str, optio
     return skipped
 
 
-def decode(text: str) -> dict[str, Any]:
-    """One flat record; ValueError for anything else, for repeated keys, and for numbers that JSON does not have."""
-    try:
-        record = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
-    except RecursionError as error:
-        raise Unreadable("the record is nested too deeply") from error
-    if not isinstance(record, dict):
-        raise Unreadable("not an object of columns and values")
-    for name, value in record.items():
-        _check(name, value)
-    return record
-
-
-def _check(name: str, value: Any) -> None:
-    if isinstance(value, (dict, list)):
-        raise Unreadable(f"field {name!r} holds a nested value")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise Unreadable(f"field {name!r} is beyond the range of doubles")
-    if isinstance(value, str) and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise Unreadable(f"field {name!r} holds half of a surrogate pair") from error
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        raise Unreadable("a key is repeated")
-    return record
-
-
-def _constant(word: str) -> float:
-    raise Unreadable(f"{word} is not JSON; write null")
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open(encoding="utf-8-sig") as text:
-        number = 0
-        while line := text.readline(MAX_RECORD):
-            number += 1
-            if len(line) == MAX_RECORD:
-                raise TooLarge(f"Line {number} has more than {MAX_RECORD} characters, which is the limit of a record.")
-            if line.strip():
-                yield number, line.strip()
-
-
-def _elements(path: Path) -> Iterator[tuple[int, str]]:
-    """The text of each element of a top-level array, without holding the array."""
-    scanner, number = json.JSONDecoder(), 0
-    with path.open(encoding="utf-8-sig") as text:
-        buffer, at, comma = text.read(READ).lstrip(), 1, False
-        while True:
-            at = _skip(buffer, at)
-            if buffer[at : at + 1] == "]" and not comma:
-                if buffer[at + 1 :].strip() or text.read(READ).strip():
-                    raise refuse("/file", "trailing_text", "There is text after the end of the JSON array.")
-                return
-            try:
-                end = scanner.raw_decode(buffer, at)[1]
-            except (ValueError, RecursionError):
-                end = len(buffer)
-            mark = _skip(buffer, end)
-            if mark == len(buffer):
-                if len(buffer) - at > MAX_RECORD:
-                    raise TooLarge(f"Record {number + 1} has more than {MAX_RECORD} characters or is malformed.")
-                more = text.read(max(READ, len(buffer) - at))
-                if not more:
-                    shown = f"The JSON array breaks off or is malformed at record {number + 1}: {buffer[at:][:200]!r}."
-                    raise refuse(f"/file/record/{number + 1}", "bad_record", shown)
-                buffer, at = buffer[at:] + more, 0
-                continue
-            number += 1
-            yield number, buffer[at:end]
-            if buffer[mark] not in ",]":
-                raise refuse(f"/file/record/{number}", "bad_record", f"A comma is missing after record {number}.")
-            comma = buffer[mark] == ","
-            at = mark + comma
-
-
-def _skip(buffer: str, at: int) -> int:
-    """Where the blanks from `at` on end."""
-    found = BLANKS.match(buffer, at)
-    return found.end() if found else at
-
-
-def _columns(path: Path, builder: Builder) -> None:
-    """An object of equally long lists; it is held in memory whole."""
+def _columns(path: Path, builder: Builder) -> str:
+    """An object of equally long lists, held in memory whole, or of one record; which of the two it is."""
     if path.stat().st_size > MAX_WHOLE:
         raise TooLarge(f"A JSON object of columns may have {MAX_WHOLE} bytes; send records or ndjson, which stream.")
     try:
-        table = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_constant)
-    except (ValueError, RecursionError) as error:
+        table = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=unique_keys, parse_constant=no_constant)
+    except RecursionError as error:
+        raise refuse("/file", "bad_json", "The file is nested too deeply.") from error
+    except ValueError as error:
         raise refuse("/file", "bad_json", f"The file is not one JSON value: {error}.") from error
-    if table and not any(isinstance(values, (list, dict)) for values in table.values()):
-        builder.add([decode(json.dumps(table))])
-        return
+    table = _by_label(table)
+    if not any(isinstance(values, list) for values in table.values()):
+        if table and all(isinstance(values, dict) for values in table.values()):
+            detail = "An object of objects may mean rows or columns; send an array of records, or columns of lists."
+            raise refuse("/file", "bad_columns", detail)
+        _add_record(table, builder)
+        return "records"
     lengths = {name: len(values) if isinstance(values, list) else -1 for name, values in table.items()}
     if len(set(lengths.values())) != 1 or -1 in lengths.values():
         shown = ", ".join(f"{n!r}: {'no list' if k < 0 else k}" for n, k in list(lengths.items())[:10])
         raise refuse("/file", "bad_columns", f"A JSON object of columns needs lists of one length; here: {shown}.")
     for name, values in table.items():
-        try:
-            for row, value in enumerate(values, 1):  # noqa: B007
-                _check(name, value)
-        except Unreadable as error:
-            raise refuse(pointer("file", "column", name, "row", row), "bad_value", f"Row {row}: {error}.") from error
-        builder.put(name, values)
+        _add_column(name, values, builder)
     builder.rows = next(iter(lengths.values()))
+    return "columns"
+
+
+def _by_label(table: dict[str, Any]) -> dict[str, Any]:
+    """Columns of lists where they are objects with the row numbers as keys, as pandas writes them."""
+    first = next(iter(table.values()), None)
+    numbers = [str(i) for i in range(len(first))] if isinstance(first, dict) and first else None
+    if numbers is None or any(not isinstance(v, dict) or list(v) != numbers for v in table.values()):
+        return table
+    return {name: list(values.values()) for name, values in table.items()}
+
+
+def _add_record(table: dict[str, Any], builder: Builder) -> None:
+    try:
+        record = flat(table)
+        for name, value in record.items():
+            check_cell(name, value)
+    except Unreadable as error:
+        raise refuse("/file/record/1", "bad_record", f"The record cannot be read: {error}.") from error
+    builder.add([record] if record else [])
+
+
+def _add_column(name: str, values: list[Any], builder: Builder) -> None:
+    """One list as a column, or as several when it holds objects."""
+    records, row = [], 0
+    try:
+        for row, value in enumerate(values, 1):  # noqa: B007
+            records.append(flat({name: value}) if isinstance(value, dict) else {name: value})
+            for field, cell in records[-1].items():
+                check_cell(field, cell)
+    except Unreadable as error:
+        raise refuse(pointer("file", "column", name, "row", row), "bad_value", f"Row {row}: {error}.") from error
+    for field in dict.fromkeys(field for record in records for field in record):
+        if field in builder.columns:
+            raise refuse(
+                "/file", "bad_columns", f"The column {field!r} comes twice, by its own name and by nested ones."
+            )
+        builder.put(field, [record.get(field) for record in records])

@@ -55,8 +55,8 @@ def read(path: Path, options: ReadOptions, scratch: Path, cap: int) -> Reading:
     shelf = Shelf(scratch)
     if form in {"xlsx", "arff"}:
         found = as_text(plain, options, scratch, cap) if form == "xlsx" else arff.as_text(plain, options, scratch)
-        plain, options, how = found
-        return _of_text(plain, options, shelf, source, how)
+        plain, options, how, notes = found
+        return _of_text(plain, options, shelf, source, how, notes)
     if form in {"csv", "tsv"}:
         return _of_text(plain, options, shelf, source)
     if form in {"json", "ndjson"}:
@@ -90,9 +90,12 @@ def find_format(path: Path, options: ReadOptions) -> str:
     return text_format(head.decode(options.encoding or guess_encoding(head), errors="ignore"))
 
 
-def _of_text(path: Path, options: ReadOptions, shelf: Shelf, source: Json, how: Json | None = None) -> Reading:
+def _of_text(
+    path: Path, options: ReadOptions, shelf: Shelf, source: Json, how: Json | None = None, seen: Sequence[Json] = ()
+) -> Reading:  # fmt: skip
     cells = read_cells(path, options, shelf)
     names, notes = tidy_names(cells.names)
+    notes = [*seen, *notes]
     decimal, mark = cells.dialect.decimal, cells.source["delimiter"]
     doubtful = options.decimal is None and (mark == ";" or decimal == ",")
     rules = Rules(decimal, options.nulls, options.null_values is None, doubtful)
@@ -165,6 +168,8 @@ def _without_rows(columns: list[Typed], masks: list[pa.Array]) -> tuple[list[Typ
 def _of_json(path: Path, form: str, options: ReadOptions, shelf: Shelf, source: Json) -> Reading:
     builder, how, skipped = read_json(path, form, options, shelf)
     notes = []
+    if options.encoding is None and how["encoding"] == "cp1252":
+        notes.append(warning("encoding", "The file is not UTF-8; it was read as cp1252.", "Set encoding if not so."))
     if skipped:
         how["skipped_rows"] = skipped
         notes.append(warning("skipped_rows", f"{skipped} records could not be read and were left out."))
@@ -172,10 +177,10 @@ def _of_json(path: Path, form: str, options: ReadOptions, shelf: Shelf, source: 
         raise refuse("/file", "no_rows", "The file has no records.")
     rules = Rules(nulls=options.nulls, odd_nulls=options.null_values is None)
     columns = []
-    for name in list(builder.columns):
+    for name in builder.names():
         typed = builder.typed(name, rules)
         columns.append(replace(typed, array=shelf.keep(typed.array)))
-    return _assemble(list(builder.columns), columns, options, source | how, notes)
+    return _assemble(builder.names(), columns, options, source | how, notes)
 
 
 def _wanted(options: ReadOptions, names: Sequence[str]) -> dict[str, Type]:

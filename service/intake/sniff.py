@@ -16,10 +16,15 @@ HEAD = 256 << 10
 NO_ROWS = "The file has no rows below its header. Set header=false if its only row holds values."
 TITLE = 80
 BINARY = (
-    (b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"),
-    (b"\x93NUMPY", "npy"), (b"\xd0\xcf\x11\xe0", "!an old Excel workbook (XLS)"), (b"%PDF", "!a PDF"),
+    (b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"\x93NUMPY", "npy"),
+    (b"PARE", "!an encrypted Parquet file"), (b"FEA1", "!a Feather file of version 1"),
+    (b"\xd0\xcf\x11\xe0", "!an old Excel workbook (XLS), or one with a password"), (b"%PDF", "!a PDF"),
     (b"SQLite format 3", "!an SQLite database"), (b"\x89HDF", "!an HDF5 file"), (b"BZh", "!packed with bzip2"),
-    (b"\xfd7zXZ", "!packed with xz"), (b"ORC", "!an ORC file"), (b"Obj\x01", "!an Avro file"),
+    (b"\xfd7zXZ", "!packed with xz"), (b"7z\xbc\xaf", "!a 7z archive"), (b"Rar!", "!a RAR archive"),
+    (b"\x04\x22\x4d\x18", "!packed with LZ4"), (b"ORC", "!an ORC file"), (b"Obj\x01", "!an Avro file"),
+    (b"\x89PNG", "!a PNG picture"), (b"\xff\xd8\xff", "!a JPEG picture"), (b"GIF8", "!a GIF picture"),
+    (b"MATLAB 5.0", "!a MATLAB file"), (b"<stata_dta>", "!a Stata file"), (b"$FL", "!an SPSS file"),
+    (b"RDX", "!R data"), (b"X\n\0\0", "!R data"), *((bytes((0x80, n)), "!a Python pickle") for n in range(2, 6)),
 )  # fmt: skip
 LIBSVM = re.compile(r"^[+-]?[\d.]+([eE][+-]?\d+)?(\s+(qid|\d+):\S+)+\s*(#.*)?$")
 GROUPED = "[+-]?\\d{{1,3}}([{}'\u2019\u00a0\u2009\u202f ]\\d{{3}})+"
@@ -48,6 +53,8 @@ class Dialect:
 
 def binary_format(head: bytes) -> str | None:
     """The format that the magic bytes announce, None for text; Invalid when it is one that is not read."""
+    if head[257:262] == b"ustar":
+        raise unread("a tar archive")
     for magic, name in BINARY:
         if head.startswith(magic):
             if name.startswith("!"):
@@ -65,11 +72,12 @@ def text_format(sample: str) -> str:
         return "json"
     if body.startswith("{") and rest in {'"', "}"}:
         return "ndjson" if len(lines) > 1 and lines[1].lstrip().startswith("{") else "json"
-    if any(line.lower().startswith("@relation") for line in lines):
+    declared = next((line for line in body.splitlines() if line.strip() and not line.startswith("%")), "")
+    if declared.lower().startswith("@relation"):
         return "arff"
     if lines and all(LIBSVM.match(line) for line in lines[:5]):
         return "libsvm"
-    if re.match(r"<(\?xml|!doctype|html)", body[:20].lower()):
+    if re.match(r"<(\?xml|!doctype|html|table)", body[:20].lower()):
         raise unread("XML or HTML")
     return "csv"
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import lzma
+import re
+import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from types import TracebackType
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -17,6 +21,14 @@ from service.intake.findings import refuse
 BLOCK = 1 << 20
 RATIO = 500
 RATIO_FROM = 100 << 20
+ZIP_ERRORS = (
+    zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, struct.error, zlib.error, lzma.LZMAError,
+)  # what a damaged, encrypted or odd zip raises, beside OSError without a number
+PACKAGES = {
+    "xl/workbook.bin": "a binary Excel workbook (XLSB)", "META-INF/manifest.xml": "an OpenDocument file (ODS)",
+    "[Content_Types].xml": "an Office document without a workbook",
+}  # fmt: skip
+BESIDE = re.compile(r"^__MACOSX/|(^|/)(\.[^/]*|Thumbs\.db|desktop\.ini)$")  # what desktops leave beside files
 
 
 def packing(head: bytes) -> str | None:
@@ -30,7 +42,7 @@ def archive_format(path: Path) -> str | None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (zipfile.BadZipFile, NotImplementedError):
+    except ZIP_ERRORS:
         return None
     if "xl/workbook.xml" in names:
         return "xlsx"
@@ -52,7 +64,7 @@ def unpack(path: Path, scratch: Path, cap: int) -> tuple[Path, str | None]:
         try:
             with _opened(source, kind) as stream:
                 _copy(stream, target, path.stat().st_size, cap)
-        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        except ZIP_ERRORS as error:
             raise refuse("/file", "damaged_archive", f"The {kind} data is damaged or cut off: {error}.") from error
         except OSError as error:
             if error.errno is not None:
@@ -60,7 +72,7 @@ def unpack(path: Path, scratch: Path, cap: int) -> tuple[Path, str | None]:
             raise refuse("/file", "damaged_archive", f"The {kind} data is damaged or cut off: {error}.") from error
     with target.open("rb") as plain:
         inner = packing(plain.read(8))
-    if inner:
+    if inner and not (inner == "zip" and archive_format(target)):
         raise refuse("/file", "nested_archive", f"The {kind} file holds {inner} data; pack the table once only.")
     return target, kind
 
@@ -76,9 +88,10 @@ def _opened(source: BinaryIO, kind: str) -> BinaryIO:
 
 def _member(archive: zipfile.ZipFile) -> BinaryIO:
     """The one file of a zip."""
-    if "[Content_Types].xml" in archive.namelist():
-        raise unread("an Office document without a workbook")
-    files = [i for i in archive.infolist() if not i.is_dir() and not i.filename.startswith("__MACOSX/")]
+    for name, what in PACKAGES.items():
+        if name in archive.namelist():
+            raise unread(what)
+    files = [i for i in archive.infolist() if not (i.is_dir() or BESIDE.search(i.filename))]
     if len(files) != 1:
         shown = ", ".join(i.filename for i in files[:5])
         detail = f"The zip holds {len(files)} files ({shown}); put exactly one table into it."
@@ -112,3 +125,24 @@ def unread(what: str) -> Invalid:
         "json (records or columns), parquet, arrow (file or stream), xlsx, npy, npz, arff, libsvm; plain, gzip, zstd "
         "or zip of one file.",
     )
+
+
+class Metered:
+    """A stream of a zip's member that ends with TooLarge, whatever size the zip announces."""
+
+    def __init__(self, stream: Any, room: int) -> None:
+        self._stream, self._room, self._cap = stream, room, room
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; TooLarge."""
+        block: bytes = self._stream.read(size)
+        self._room -= len(block)
+        if self._room < 0:
+            raise TooLarge(f"The file decodes to more than {self._cap} bytes, which is the limit.")
+        return block
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stream.close()

@@ -1,0 +1,19 @@
+"""Rows as delimited text, for readers that turn their format into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SPECIAL = ('"', ",", "\n", "\r")
+
+
+def csv_row(cells: Sequence[str | None]) -> str:
+    """One line; a missing cell is empty, empty text is `""`."""
+    return ",".join(map(_cell, cells)) + "\n"
+
+
+def _cell(text: str | None) -> str:
+    if text is None:
+        return ""
+    plain = text and text == text.strip() and not any(mark in text for mark in SPECIAL)
+    return text if plain else '"' + text.replace('"', '""') + '"'
