@@ -13,7 +13,7 @@ from service.disk import full_disk
 from service.errors import TooLarge
 from service.intake.canonical import canonical
 from service.intake.findings import MAX_COLUMNS, Shelf, Typed, refuse
-from service.intake.unpack import ZIP_ERRORS, Metered
+from service.intake.unpack import Metered, damage
 
 KINDS = "biufUSM"
 DOUBLE = 8
@@ -28,17 +28,14 @@ def read_npy(path: Path, shelf: Shelf, cap: int) -> tuple[list[str], list[Typed]
 def read_npz(path: Path, shelf: Shelf, cap: int, scratch: Path) -> tuple[list[str], list[Typed]]:
     """Columns of every array of the archive, which must have one length: `name`, or `name0`, `name1` … ."""
     arrays, room = {}, cap
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for i, member in enumerate(archive.infolist()):
-                target = scratch / f"array-{i}.npy"
-                with full_disk(), Metered(archive.open(member), room) as source, target.open("wb") as sink:
-                    while block := source.read(1 << 20):
-                        sink.write(block)
-                room -= target.stat().st_size
-                arrays[member.filename.removesuffix(".npy")] = _mapped(target, member.filename)
-    except ZIP_ERRORS as error:
-        raise refuse("/file", "damaged_file", f"The npz file is damaged or cut off: {error}") from error
+    with damage("damaged_file", "The npz file is damaged or cut off"), zipfile.ZipFile(path) as archive:
+        for i, member in enumerate(archive.infolist()):
+            target = scratch / f"array-{i}.npy"
+            with full_disk(), Metered(archive.open(member), room) as source, target.open("wb") as sink:
+                while block := source.read(1 << 20):
+                    sink.write(block)
+            room -= target.stat().st_size
+            arrays[member.filename.removesuffix(".npy")] = _mapped(target, member.filename)
     lengths = {name: len(a) for name, a in arrays.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} has {n}" for name, n in list(lengths.items())[:10])

@@ -17,7 +17,7 @@ ROWS = 1 << 16
 MAGIC = b"ARROW1\0\0"
 ERRORS = (
     pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowIndexError, pa.ArrowSerializationError,
-    pa.ArrowTypeError, pa.ArrowCapacityError, OSError,
+    pa.ArrowTypeError, pa.ArrowCapacityError, UnicodeError, OSError,
 )  # fmt: skip
 
 

@@ -240,11 +240,14 @@ def tidy_names(names: Sequence[str]) -> tuple[list[str], list[Json]]:
         bare = [name[1:-1].strip() for name in bare]
     taken, result, changed = set(bare), [], []
     seen: set[str] = set()
+    tried: dict[str, int] = {}
     for i, name in enumerate(bare):
-        fresh, k = name or f"column_{i + 1}", 2
+        fresh = name or f"column_{i + 1}"
         if fresh in seen or (not name and fresh in taken):
+            k = tried.get(fresh, 2)
             while f"{fresh}_{k}" in taken or f"{fresh}_{k}" in seen:
                 k += 1
+            tried[fresh] = k
             fresh = f"{fresh}_{k}"
         if fresh != name:
             changed.append(f"column {i + 1} is now {fresh!r}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
 import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -23,7 +26,8 @@ RATIO = 500
 RATIO_FROM = 100 << 20
 ZIP_ERRORS = (
     zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, struct.error, zlib.error, lzma.LZMAError,
-)  # what a damaged, encrypted or odd zip raises, beside OSError without a number
+    IndexError, KeyError, ValueError,
+)  # what a damaged, encrypted or odd zip raises, beside some kinds of OSError
 PACKAGES = {
     "xl/workbook.bin": "a binary Excel workbook (XLSB)", "META-INF/manifest.xml": "an OpenDocument file (ODS)",
     "[Content_Types].xml": "an Office document without a workbook",
@@ -37,12 +41,25 @@ def packing(head: bytes) -> str | None:
     return next((name for start, name in magic.items() if head.startswith(start)), None)
 
 
+@contextmanager
+def damage(code: str, what: str) -> Iterator[None]:
+    """Turn what a damaged archive raises into Invalid with this code; errors of the disk pass."""
+    try:
+        yield
+    except ZIP_ERRORS as error:
+        raise refuse("/file", code, f"{what}: {error}.") from error
+    except OSError as error:
+        if error.errno not in {None, errno.EINVAL}:
+            raise
+        raise refuse("/file", code, f"{what}: {error}.") from error
+
+
 def archive_format(path: Path) -> str | None:
     """`xlsx` or `npz` when a zip is a format of its own, None for any other file."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with damage("", ""), zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except ZIP_ERRORS:
+    except Invalid:
         return None
     if "xl/workbook.xml" in names:
         return "xlsx"
@@ -61,15 +78,8 @@ def unpack(path: Path, scratch: Path, cap: int) -> tuple[Path, str | None]:
         if kind == "zip" and archive_format(path) is not None:
             return path, None
         target = scratch / "plain"
-        try:
-            with _opened(source, kind) as stream:
-                _copy(stream, target, path.stat().st_size, cap)
-        except ZIP_ERRORS as error:
-            raise refuse("/file", "damaged_archive", f"The {kind} data is damaged or cut off: {error}.") from error
-        except OSError as error:
-            if error.errno is not None:
-                raise
-            raise refuse("/file", "damaged_archive", f"The {kind} data is damaged or cut off: {error}.") from error
+        with damage("damaged_archive", f"The {kind} data is damaged or cut off"), _opened(source, kind) as stream:
+            _copy(stream, target, path.stat().st_size, cap)
     with target.open("rb") as plain:
         inner = packing(plain.read(8))
     if inner and not (inner == "zip" and archive_format(target)):

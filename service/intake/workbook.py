@@ -18,7 +18,7 @@ from service.intake.findings import Json, ReadOptions, refuse, warning
 from service.intake.quoting import csv_row
 from service.intake.sheet_cells import Row, SheetCells
 from service.intake.sheet_xml import FIRST_1900, FIRST_1904, Damaged, elements, number_text, place, shared_texts, styles
-from service.intake.unpack import ZIP_ERRORS, Metered
+from service.intake.unpack import Metered, damage
 
 LARGEST = 1 << 30  # decoded bytes of one part; the shared texts are held in memory
 HEADER_ROWS = 2
@@ -28,14 +28,10 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 def as_text(path: Path, options: ReadOptions, scratch: Path, cap: int) -> tuple[Path, ReadOptions, Json, list[Json]]:
     """The sheet as a CSV whose line numbers are the sheet's row numbers; Invalid, TooLarge."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            book = Book(archive, min(cap, LARGEST))
-            name = book.chosen(options.sheet)
-            target, notes = _sheet(book, name, scratch, cap)
-    except (*ZIP_ERRORS, Damaged, KeyError, ValueError, IndexError) as error:
-        first = str(error).split("\n", maxsplit=1)[0][:300]
-        raise refuse("/file", "damaged_file", f"The workbook is damaged, cut off or encrypted: {first}") from error
+    with damage("damaged_file", "The workbook is damaged, cut off or encrypted"), zipfile.ZipFile(path) as archive:
+        book = Book(archive, min(cap, LARGEST))
+        name = book.chosen(options.sheet)
+        target, notes = _sheet(book, name, scratch, cap)
     told = replace(options, format="csv", delimiter=",", decimal=".", encoding="utf-8")
     return target, told, {"sheet": name, "sheets": list(book.sheets)}, notes
 

@@ -214,11 +214,6 @@ class DatasetService:
             issues = tuple(Issue("/columns", "unknown_column", f"There is no column {name!r}.") for name in unknown)
             raise Invalid(issues[0].detail, issues=issues)
         return (table if columns is None else table.select(list(columns))).slice(offset, limit)
-
-    def content(self, dataset_id: str, form: str) -> Iterator[bytes]:
-        """The whole table as parquet, csv, arrow (stream) or ndjson, in chunks; NotFound, Unsupported."""
-        return stream(self.table(dataset_id), form)
-
     def patch(self, dataset_id: str, changes: Json, revision: int | None = None) -> Json:
         """Change name, description, labels, or the role, type and level order of columns; Invalid, Stale, Conflict."""
         for _ in range(TRIES):

@@ -1,10 +1,13 @@
-"""Tables on their way out: JSON rows, and CSV, Arrow, Parquet or NDJSON as chunks of bytes."""
+"""Tables on their way out: JSON rows, and CSV, Arrow, Parquet, NDJSON or JSON as chunks of bytes.
+
+What each of them cannot express is told in docs/formats.md.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,41 +17,45 @@ import pyarrow.parquet as pq
 
 from service.errors import Unsupported
 from service.intake.profile import rfc3339
+from service.ports import Json
 
 ROWS = 1 << 16
 EXACT = 2**53
 
 
-def json_rows(table: pa.Table, *, big_integers: bool = False) -> list[dict[str, Any]]:
-    """Rows as JSON values: times as RFC 3339 text, missing and infinite as null.
-
-    With `big_integers`, columns that have integers beyond 2^53 become strings.
-    """
-    columns = [_json_column(column, big_integers) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+def json_rows(table: pa.Table, texts: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Rows as JSON values: times as RFC 3339 text, missing and infinite as null, columns named in `texts` as text."""
+    names = table.column_names
+    columns = [_json_column(table.column(i), name in texts) for i, name in enumerate(names)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _json_column(column: pa.ChunkedArray, big_integers: bool) -> list[Any]:
+def _json_column(column: pa.ChunkedArray, as_text: bool) -> list[Any]:
     kind = column.type
     if pa.types.is_floating(kind):
         column = pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))
     elif pa.types.is_temporal(kind):
         return [None if value is None else rfc3339(value) for value in pc.cast(column, pa.string()).to_pylist()]
-    elif pa.types.is_integer(kind) and big_integers and _beyond(column):
+    elif as_text:
         column = pc.cast(column, pa.string())
     return column.to_pylist()
 
 
-def _beyond(column: pa.ChunkedArray) -> bool:
-    ends = pc.min_max(column)
-    low, high = ends["min"].as_py(), ends["max"].as_py()
-    return low is not None and (low < -EXACT or high > EXACT)
+def big_integers(columns: list[Json]) -> set[str]:
+    """Names of the columns, by their profiles, that have integers beyond 2^53, which many readers of JSON round."""
+    whole = [c for c in columns if c["type"] == "integer" and c["min"] is not None]
+    return {c["name"] for c in whole if c["min"] < -EXACT or c["max"] > EXACT}
 
 
-def stream(table: pa.Table, form: str) -> Iterator[bytes]:
-    """The whole table in chunks; memory holds one block of rows. `form`: csv, arrow, parquet or ndjson."""
+def stream(table: pa.Table, form: str, texts: Collection[str] = ()) -> Iterator[bytes]:
+    """The whole table in chunks; memory holds one block of rows. `form`: csv, arrow, parquet, ndjson or json.
+
+    `texts` are names of columns whose integers are text in JSON.
+    """
+    if form in {"json", "ndjson"}:
+        return _json(table, texts) if form == "json" else _ndjson(table, texts)
     if form not in _WRITERS:
-        raise Unsupported(f"A table cannot be written as {form!r}; use {', '.join(_WRITERS)}.")
+        raise Unsupported(f"A table cannot be written as {form!r}; use {', '.join(_WRITERS)}, ndjson or json.")
     return _WRITERS[form](table)
 
 
@@ -117,12 +124,23 @@ def _parquet(table: pa.Table) -> Iterator[bytes]:
     yield sink.take()
 
 
-def _ndjson(table: pa.Table) -> Iterator[bytes]:
+def _lines(table: pa.Table, texts: Collection[str]) -> Iterator[list[str]]:
     for block in _batches(table):
-        rows = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in json_rows(block))
-        yield "".join(rows).encode()
+        yield [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in json_rows(block, texts)]
 
 
-_WRITERS: dict[str, Callable[[pa.Table], Iterator[bytes]]] = {
-    "csv": _csv, "arrow": _arrow, "parquet": _parquet, "ndjson": _ndjson,
-}  # fmt: skip
+def _ndjson(table: pa.Table, texts: Collection[str]) -> Iterator[bytes]:
+    for lines in _lines(table, texts):
+        yield "".join(line + "\n" for line in lines).encode()
+
+
+def _json(table: pa.Table, texts: Collection[str]) -> Iterator[bytes]:
+    """An array of records, one on a line."""
+    before = "[\n"
+    for lines in _lines(table, texts):
+        yield (before + ",\n".join(lines)).encode()
+        before = ",\n"
+    yield b"\n]\n"
+
+
+_WRITERS: dict[str, Callable[[pa.Table], Iterator[bytes]]] = {"csv": _csv, "arrow": _arrow, "parquet": _parquet}

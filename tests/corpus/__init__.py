@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from tests.corpus import arrays, columnar, delimited, json_text, packed, texts, workbooks
+from functools import cache
+
+from tests.corpus import arrays, columnar, delimited, found, json_text, packed, texts, workbooks
 from tests.corpus.case import Case
 
-SOURCES = (json_text, columnar, workbooks, arrays, texts, packed, delimited)
+SOURCES = (json_text, columnar, workbooks, arrays, texts, packed, delimited, found)
 
 
-def cases() -> list[Case]:
+@cache
+def cases() -> tuple[Case, ...]:
     """All of them; names are unique."""
-    found = [case for source in SOURCES for case in source.cases()]
-    assert len({case.name for case in found}) == len(found)
-    return found
+    made = [case for source in SOURCES for case in source.cases()]
+    assert len({case.name for case in made}) == len(made)
+    return tuple(made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -40,11 +40,16 @@ from service.errors import (
 )  # fmt: skip
 from service.intake.findings import FORMATS
 from service.ports import Json
+from service.usecases.export import big_integers as beyond_doubles
 from service.usecases.export import json_rows, stream
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["Datasets"])
 ARROW, CSV, PARQUET = "application/vnd.apache.arrow.stream", "text/csv", "application/vnd.apache.parquet"
-FORMS = {PARQUET: "parquet", CSV: "csv", ARROW: "arrow", "application/x-ndjson": "ndjson"}
+JSON, NDJSON = "application/json", "application/x-ndjson"
+FORMS = {PARQUET: "parquet", CSV: "csv", ARROW: "arrow", NDJSON: "ndjson", JSON: "json"}
+BigIntegers = Annotated[Literal["number", "string"] | None, Query(
+    description="How JSON has integers beyond 2^53, which many readers round: number (default) or string.",
+)]  # fmt: skip
 BODY = {"requestBody": {"required": True, "content": {
     "text/csv": {"schema": {"type": "string"}, "example": "height,weight\n1.71,68.5\n1.80,81.2\n1.65,59.0\n"},
     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
@@ -150,29 +155,40 @@ def get_rows(
     offset: Annotated[int, Query(ge=0, description="First row.")] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Most rows.")] = 50,
     columns: Annotated[str | None, Query(description="Comma-separated names; all by default.")] = None,
-    big_integers: Annotated[str | None, Query(pattern="^(number|string)$", description="Beyond 2^53.")] = None,
+    big_integers: BigIntegers = None,
 ) -> Response:  # fmt: skip
-    """Rows as JSON, CSV or Arrow by Accept."""
+    """Rows as JSON, CSV, Arrow, Parquet or NDJSON by Accept."""
     picked = None if columns is None else columns.split(",")
     table = use.datasets.rows(dataset_id, offset=offset, limit=limit, columns=picked)
-    media = choose(request.headers.get("accept", ""), ["application/json", CSV, ARROW])
-    if media == "application/json":
-        total = use.datasets.get(dataset_id)["rows"]
-        items = json_rows(table, big_integers=big_integers == "string")
-        return json_response({"items": items, "offset": offset, "total": total})
-    return StreamingResponse(stream(table, FORMS[media]), media_type=media)
+    media = choose(request.headers.get("accept", ""), [JSON, CSV, ARROW, PARQUET, NDJSON])
+    record = use.datasets.get(dataset_id)
+    texts = texts_of(record, big_integers)
+    if media == JSON:
+        return json_response({"items": json_rows(table, texts), "offset": offset, "total": record["rows"]})
+    return StreamingResponse(stream(table, FORMS[media], texts), media_type=media)
+
+
+def texts_of(record: Json, big_integers: str | None) -> set[str]:
+    """The columns that JSON writes as strings."""
+    return beyond_doubles(record["columns"]) if big_integers == "string" else set()
 
 
 @router.get("/datasets/{dataset_id}/content", operation_id="get_content", summary="The whole table",
-            response_class=StreamingResponse, responses=document(NotFound, NotAcceptable))  # fmt: skip
-def get_content(request: Request, use: Use, dataset_id: DatasetId, if_none_match: IfNoneMatch = None) -> Response:
-    """The table as Parquet, CSV, Arrow or NDJSON by Accept."""
+            response_class=StreamingResponse, responses=document(NotFound, NotAcceptable, Invalid))  # fmt: skip
+def get_content(
+    request: Request, use: Use, dataset_id: DatasetId, big_integers: BigIntegers = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:  # fmt: skip
+    """The table as Parquet, CSV, Arrow, NDJSON or JSON (an array of records) by Accept."""
     record = use.datasets.get(dataset_id)
     media = choose(request.headers.get("accept", ""), list(FORMS))
-    headers = {"ETag": f'"{record["sha256"][:16]}-{FORMS[media]}"', "Vary": "Accept"}
+    texts = texts_of(record, big_integers)
+    tag = f"{record['sha256'][:16]}-{FORMS[media]}{'-string' if texts else ''}"
+    headers = {"ETag": f'"{tag}"', "Vary": "Accept"}
     if unchanged(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return StreamingResponse(use.datasets.content(record["id"], FORMS[media]), media_type=media, headers=headers)
+    chunks = stream(use.datasets.table_of(record["sha256"]), FORMS[media], texts)
+    return StreamingResponse(chunks, media_type=media, headers=headers)
 
 
 @router.patch("/datasets/{dataset_id}", operation_id="update_dataset", summary="Correct a dataset", response_model=Open,
