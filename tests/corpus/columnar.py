@@ -216,7 +216,7 @@ def damage() -> list[Case]:
 def attacks() -> list[Case]:
     """Small files that want much memory."""
     many = pa.DictionaryArray.from_arrays(np.zeros(60_000, np.int32), ["w" * 100_000])
-    zeros = pa.table({"x": np.zeros(20_000_000)})
+    zeros = pa.table({"x": np.zeros(9_000_000)})
     long = struct.pack("<q", 8 * 1000)
     squeezed = arrow(pa.table({"x": np.zeros(1000)}), packing="zstd")
     return [
