@@ -28,7 +28,7 @@ def null_counts(
             found.subtract(_counted(table.column(key), words))  # those in quotes stand for themselves
     for column, typed in zip(table.columns, columns, strict=True):
         if typed.type in {"text", "category"} and "" in nulls:
-            found[""] += (pc.sum(pc.equal(column, "")).as_py() or 0) - (pc.sum(pc.equal(typed.array, "")).as_py() or 0)
+            found[""] += pc.sum(pc.equal(column, "")).as_py() or 0
         found.update(dict(typed.odd_nulls))
     return {word: count for word, count in sorted(found.items()) if count > 0}
 

@@ -75,18 +75,8 @@ def _infer(cells: pa.Array, rules: Rules) -> Typed:
     found = _numeric(bare, sample, rules) or _marked(bare, sample, rules)
     if found is not None:
         return found
-    text = without(cells, ("",) if "" in rules.nulls and not rules.odd_nulls else ())
-    seen = hints(without(bare, ("",)), text, sample, rules.decimal)
-    return Typed(text, text_type(text), seen + _empty(text, rules))
-
-
-def _empty(cells: pa.Array, rules: Rules) -> tuple[Json, ...]:
-    """The warning that empty text in quotes is a value, where it might have been meant as missing."""
-    count = pc.sum(pc.equal(cells, "")).as_py() if "" in rules.nulls else 0
-    if not count:
-        return ()
-    advice = "Name the empty word in null_values (null_values=,NA) to read it as missing."
-    return (warning("empty_text", f'has {count} empty texts in quotes (""), which are values.', advice),)
+    text = without(cells, ("",) if "" in rules.nulls else ())
+    return Typed(text, text_type(text), hints(without(bare, ("",)), text, sample, rules.decimal))
 
 
 def _doubted(found: Typed, cells: pa.Array, rules: Rules) -> Typed:

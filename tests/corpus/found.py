@@ -26,7 +26,7 @@ def cases() -> list[Case]:
         bad("found/arrow-zone", zoned.replace(b"Berlin", b"Berli\xff"), "damaged_file"),
         bad("found/zip-negative", negative, "damaged_file"),
         bad("found/zip-nameless", nameless.getvalue().replace(b"Q.csv", b"\0.csv"), "damaged_archive"),
-        good("found/only-empty-text", 'a,c\n1,""\n2,\n', {"a": [1, 2], "c": ["", None]}),
+        good("found/only-empty-text", 'a,c\n1,""\n2,\n', {"a": [1, 2], "c": [None, None]}),
         good("found/one-name-often", ",".join("x" * 6_000) + "\n" + ",".join("1" * 6_000) + "\n",
              {f"x_{i}" if i > 1 else "x": [1] for i in range(1, 6_001)}, "", "renamed_columns"),
     ]  # fmt: skip

@@ -187,7 +187,7 @@ def get_content(
     headers = {"ETag": f'"{tag}"', "Vary": "Accept"}
     if unchanged(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    chunks = stream(use.datasets.table_of(record["sha256"]), FORMS[media], texts)
+    chunks = use.datasets.content(record["id"], FORMS[media], texts)
     return StreamingResponse(chunks, media_type=media, headers=headers)
 
 
