@@ -14,7 +14,7 @@ from service.intake.arff_kinds import Attribute, Misfit, kind_of
 from service.intake.arff_text import sparse, split, unquoted
 from service.intake.delimited import as_utf8
 from service.intake.findings import MAX_COLUMNS, MAX_REJECTS, Json, ReadOptions, refuse, warning
-from service.intake.quoting import csv_row
+from service.intake.quoting import csv_names, csv_row
 
 ATTRIBUTE = re.compile(r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S+)\s+(.+)$""", re.IGNORECASE)
 
@@ -29,7 +29,7 @@ def as_text(path: Path, options: ReadOptions, scratch: Path) -> tuple[Path, Read
     ):  # fmt: skip
         lines = enumerate(source, start=1)
         attributes = _declared(lines)
-        sink.write(csv_row([attribute.name for attribute in attributes]))
+        sink.write(csv_names([attribute.name for attribute in attributes]))
         skipped = _data(lines, attributes, sink, options.on_error == "skip")
     types = {attribute.name: attribute.type for attribute in attributes if attribute.type is not None}
     told = replace(

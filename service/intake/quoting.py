@@ -7,6 +7,11 @@ from collections.abc import Sequence
 SPECIAL = ('"', ",", "\n", "\r")
 
 
+def csv_names(names: Sequence[str]) -> str:
+    """The line of the names, in quotes, so that none looks like a comment."""
+    return ",".join('"' + name.replace('"', '""') + '"' for name in names) + "\n"
+
+
 def csv_row(cells: Sequence[str | None]) -> str:
     """One line; a missing cell is empty, empty text is `""`."""
     return ",".join(map(_cell, cells)) + "\n"

@@ -15,7 +15,7 @@ from typing import BinaryIO, TextIO
 from service.disk import full_disk
 from service.errors import TooLarge
 from service.intake.findings import Json, ReadOptions, refuse, warning
-from service.intake.quoting import csv_row
+from service.intake.quoting import csv_names, csv_row
 from service.intake.sheet_cells import Row, SheetCells
 from service.intake.sheet_xml import FIRST_1900, FIRST_1904, Damaged, elements, number_text, place, shared_texts, styles
 from service.intake.unpack import Metered, damage
@@ -148,7 +148,7 @@ def _squared(rows: Iterable[list[str]], extent: Extent, head: int, instants: set
         for j in instants:
             if DAY.fullmatch(cells[j]):
                 cells[j] += " 00:00:00"
-        sink.write(csv_row([cell or None for cell in cells[left:]]))
+        sink.write(csv_names(cells[left:]) if number == head else csv_row([cell or None for cell in cells[left:]]))
 
 
 def _head(extent: Extent) -> int:

@@ -199,7 +199,7 @@ class DatasetService:
         ):
             shelf = Shelf(Path(work))
             names = file.schema_arrow.names
-            columns = [shelf.keep(one_chunk(file.read(columns=[name]).column(0))) for name in names]
+            columns = [shelf.keep(one_chunk(file.read(columns=[name]).column(name))) for name in names]
             self._map(pa.table(columns, names=names), sha256)
 
     def rows(

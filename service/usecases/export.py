@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from service.errors import Unsupported
 from service.intake.profile import rfc3339
+from service.intake.quoting import csv_names
 from service.ports import Json
 
 ROWS = 1 << 16
@@ -86,7 +87,7 @@ def _csv(table: pa.Table) -> Iterator[bytes]:
     """Text is quoted, so that "NA" comes back as text; whole numbers keep a decimal, so that they stay numbers."""
     table = _with_points(table)
     options = pacsv.WriteOptions(include_header=False, null_string="NA" if table.num_columns == 1 else "")
-    yield (",".join('"' + name.replace('"', '""') + '"' for name in table.column_names) + "\n").encode()
+    yield csv_names(table.column_names).encode()
     for block in _batches(table):
         sink = _Sink()
         pacsv.write_csv(block, pa.PythonFile(sink, mode="w"), options)
