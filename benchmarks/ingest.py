@@ -1,12 +1,22 @@
-"""Intake of a CSV of about 100 MB: each stage in seconds, beside Arrow's own reader, as one JSON object."""
+"""Intake of CSV files beside Arrow's own reader: seconds over HTTP, of each stage, and the server's anonymous memory.
+
+`python -m benchmarks.ingest [MEGABYTES …]` makes a table of 18 decimals, a whole number and a text per row of each size
+(300 and 2000), and one of 15 mixed columns, and prints a JSON object for each. Upload and bare reader take turns, so that
+what else the machine does falls on both; the ratio is that of their medians.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,57 +24,149 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 from service.intake.canonical import content_hash
 from service.intake.findings import ReadOptions
 from service.intake.profile import profile
 from service.intake.read import read
+from service.usecases.tablefiles import write_mapped, write_parquet
 
 REPEATS = 3
-CAP = 1 << 34
+CAP = 1 << 36
+STEP = 200_000
+BARE = "import sys, time, pyarrow.csv as c\nfor _ in '12':\n    t = time.perf_counter()\n    c.read_csv(sys.argv[1], parse_options=c.ParseOptions(newlines_in_values=True))\nprint(time.perf_counter() - t)"  # noqa: E501
+PORT = 8101
 
 
-def make(path: Path, rows: int) -> None:
-    """12 numbers, an integer, a level and a unique text in each row."""
-    r = np.random.default_rng(0)
-    columns: dict[str, Any] = {f"x{i}": r.normal(size=rows).round(6) for i in range(12)}
-    columns["k"] = r.integers(0, 1000, rows)
+def plain(r: np.random.Generator, rows: int, first: int) -> pa.Table:
+    """18 decimals, a whole number and a text: 181 bytes a row."""
+    columns: dict[str, Any] = {f"x{i}": r.normal(size=rows).round(6) for i in range(18)}
+    return pa.table(columns | {"k": r.integers(0, 1000, rows), "s": pa.array([f"u{i % 5000}" for i in range(rows)])})
+
+
+def mixed(r: np.random.Generator, rows: int, first: int) -> pa.Table:
+    """8 doubles of all digits, 3 whole numbers, a level, a unique text, a boolean and a date: 210 bytes a row."""
+    columns: dict[str, Any] = {f"x{i}": r.normal(size=rows) for i in range(8)}
+    columns |= {f"k{i}": r.integers(0, 10 ** (3 + 2 * i), rows) for i in range(3)}
     columns["level"] = pa.array([f"lv{i % 7}" for i in range(rows)])
-    columns["user"] = pa.array([f"user{i}" for i in range(rows)])
-    pacsv.write_csv(pa.table(columns), str(path))
+    columns["user"] = pa.array([f"user{first + i}" for i in range(rows)])
+    columns["flag"] = pa.array(r.integers(0, 2, rows) == 1)
+    columns["day"] = pa.array(r.integers(0, 20000, rows).astype("int32"), pa.date32())
+    return pa.table(columns)
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Median seconds of some calls, and the last result."""
-    seconds, result = [], None
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        result = call()
-        seconds.append(time.perf_counter() - start)
-    return round(statistics.median(seconds), 3), result
+def make(path: Path, kind: Callable[..., pa.Table], megabytes: float) -> int:
+    """Write a table of about this size; how many rows it has."""
+    r, rows = np.random.default_rng(0), 0
+    with path.open("wb") as sink:
+        while sink.tell() < megabytes * 1e6:
+            pacsv.write_csv(kind(r, STEP, rows), sink, pacsv.WriteOptions(include_header=rows == 0))
+            rows += STEP
+    return rows
 
 
-def ours(path: Path) -> Any:
-    """One complete reading."""
-    with TemporaryDirectory() as scratch:
-        return read(path, ReadOptions(), Path(scratch), CAP)
+def bare(path: Path) -> float:
+    """Seconds of Arrow's reader in a process of its own, the second time."""
+    return float(subprocess.run([sys.executable, "-c", BARE, path], capture_output=True, check=True).stdout)
 
 
-def main(rows: int) -> None:
-    """Make the file, time the stages, print."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "table.csv"
-        make(path, rows)
-        peer, _ = timed(lambda: pacsv.read_csv(str(path)))
-        reading, got = timed(lambda: ours(path))
-        hashing, _ = timed(lambda: content_hash(got.table))
-        profiling, _ = timed(lambda: profile(got.table, got.types))
-        writing, _ = timed(lambda: pq.write_table(got.table, f"{folder}/t.parquet", compression="zstd"))
-        size = path.stat().st_size / 1e6
-        print(json.dumps({"megabytes": round(size, 1), "rows": rows, "pyarrow_read_csv": peer, "read": reading,
-                          "hash": hashing, "profile": profiling, "parquet": writing}))  # fmt: skip
+def anonymous(pid: int) -> int:
+    """Bytes of private memory that no file backs."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(f"process {pid} has no RssAnon")
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[int]:
+    """A service on PORT; its process id."""
+    command = [sys.executable, "-m", "service", "--data", str(folder), "serve", "--port", str(PORT)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"POSTFIT_UPLOAD_BYTES": str(CAP)})
+    try:
+        for _ in range(1200):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{PORT}/v1/health/ready").read()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def upload(path: Path, pid: int) -> tuple[float, int]:
+    """Seconds of one upload by curl, and the peak of anonymous memory above what it was before."""
+    before, peak, done = anonymous(pid), [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.01):
+            peak[0] = max(peak[0], anonymous(pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    start = time.perf_counter()
+    url = f"http://127.0.0.1:{PORT}/v1/datasets"
+    answer = subprocess.run(
+        ["curl", "-s", "-T", path, "-X", "POST", "-H", "content-type: text/csv", "-H", "expect:", url],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    seconds = time.perf_counter() - start
+    done.set()
+    watcher.join()
+    record = json.loads(answer.stdout)
+    request = urllib.request.Request(f"{url}/{record['id']}", method="DELETE")
+    urllib.request.urlopen(request).read()
+    return seconds, peak[0] - before
+
+
+def timed(call: Callable[[], Any]) -> tuple[dict[str, float], Any]:
+    """Seconds and processor seconds of a call, and its result."""
+    start, used = time.perf_counter(), time.process_time()
+    result = call()
+    return {"s": round(time.perf_counter() - start, 3), "cpu_s": round(time.process_time() - used, 3)}, result
+
+
+def stages(path: Path, folder: Path) -> dict[str, Any]:
+    """Seconds of each stage alone, in this process, the second time."""
+    found: dict[str, Any] = {}
+    for turn in "12":
+        with TemporaryDirectory(dir=folder) as scratch:
+            work = Path(scratch)
+            options = pacsv.ParseOptions(newlines_in_values=True)
+            found["bare"], table = timed(lambda: pacsv.read_csv(path, parse_options=options))
+            del table
+            found["read"], got = timed(lambda: read(path, ReadOptions(), work, CAP))
+            found["hash"], _ = timed(lambda: content_hash(got.table))
+            found["profile"], _ = timed(lambda: profile(got.table, got.types, work))
+            found["parquet"], _ = timed(lambda: write_parquet(got.table, work / "parquet"))
+            found["arrow"], _ = timed(lambda: write_mapped(got.table, work / "mapped"))
+            del got
+    return found
+
+
+def main(sizes: list[float]) -> None:
+    """All tables, one after the other."""
+    tables = [("plain", plain, size) for size in sizes] + [("mixed", mixed, 166)]
+    for name, kind, size in tables:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "table.csv"
+            rows = make(path, kind, size)
+            with server(Path(folder)) as pid:
+                turns = [(bare(path), *upload(path, pid)) for _ in range(REPEATS)]
+            reader, ours, memory = zip(*turns, strict=True)
+            told = {
+                "table": name, "megabytes": round(path.stat().st_size / 1e6), "rows": rows,
+                "bare_s": [round(s, 2) for s in reader], "upload_s": [round(s, 2) for s in ours],
+                "ratio": round(statistics.median(ours) / statistics.median(reader), 2),
+                "memory_mb": [round(m / 1e6) for m in memory],
+            }  # fmt: skip
+            if size <= 500:
+                told["stages"] = stages(path, Path(folder))
+            print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 740_000)
+    main([float(size) for size in sys.argv[1:]] or [300, 2000])

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 import struct
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from service.errors import Invalid
-from service.intake import regular
+from service.intake import kernels, profile, regular, words
+from service.intake.findings import ReadOptions
+from service.intake.sniff import dialect
 from tests.intake import take
 
 MESSY = (
@@ -68,10 +74,76 @@ def outcome(raw, options, monkeypatch, least, block=1 << 22):
 
 @given(texts(), st.sampled_from([{}, {"on_error": "skip"}, {"null_values": ("", "-99", "0")}]),
        st.sampled_from([7, 64, 1 << 22]))  # fmt: skip
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example("a,b\n1,2\n3,x\n", {}, 7)
 @example("a,b\n1,2.5\n3,12345678901234567\n", {}, 1 << 22)
 @example('a"b,c\n1,2\n3,"4\n5"\n', {}, 1 << 22)
 def test_what_the_loops_read_is_what_the_text_says(monkeypatch, text, options, block):
     raw = text.encode()
     assert outcome(raw, options, monkeypatch, 0, block) == outcome(raw, options, monkeypatch, math.inf)
+
+
+def test_plain_columns_are_numbers_at_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(regular, "LEAST_BYTES", 0)
+    monkeypatch.setattr(regular, "BLOCK", 64)
+    rows = [(str(i), f"{i / 7!r}", f't"{i}', "" if i % 3 else str(i), "x" if i == 90 else str(i)) for i in range(100)]
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c,d,e\n" + "\n".join(",".join((a, b, '"' + c.replace('"', '""') + '"', d, e))
+                                               for a, b, c, d, e in rows))  # fmt: skip
+    how = dialect(path.read_text(), True, ReadOptions())
+    table = regular.read_regular(path, how, ReadOptions(), tmp_path)
+    assert [str(kind) for kind in table.schema.types] == ["int64", "double", "string", "int64", "string"]
+    assert table.column(1).to_pylist() == [i / 7 for i in range(100)]
+    assert table.column(2).to_pylist() == [f't"{i}' for i in range(100)]
+    assert table.column(3).to_pylist() == [None if i % 3 else i for i in range(100)]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 10**18), st.integers(-345, 312))
+@example(2**53 + 1, 0)
+@example(9007199254740993, 5)
+@example(29654569364583475, -1)
+@example(24703282292062327, -340)
+@example(17976931348623158, 292)
+@example(22250738585072011, -324)
+def test_the_nearest_double(mantissa, power):
+    bits, wanted = int(kernels.nearest(mantissa, power)), float(f"{mantissa}e{power}")
+    if wanted == 0.0 or math.isinf(wanted):
+        assert bits == -1
+    elif bits != -1 or -342 <= power <= 308:
+        assert struct.pack("<q", bits) == struct.pack("<d", wanted)
+
+
+@pytest.mark.parametrize("different", [1, 70_000, 50])
+def test_texts_are_counted_exactly(different, tmp_path, monkeypatch):
+    monkeypatch.setattr(words, "IN_MEMORY", 1)
+    texts = pa.array([None if i % 11 == 0 else f"é{i % different}" for i in range(80_000)])[3:]
+    wanted = len(set(texts.to_pylist()) - {None})
+    assert words.count_distinct(texts) == words.count_distinct(texts, tmp_path) == wanted
+    assert not list(tmp_path.iterdir())
+
+
+def test_words_that_are_there_are_found():
+    many = ["abc", "", "NAN", "n"] * 20_000
+    assert words.none_of(pa.array(many), ["NA", "N"])
+    assert words.none_of(pa.array([*many, None]), ["NA"])
+    assert words.none_of(pa.array([cell or None for cell in many]), ["", "NA"])
+    for extra in ("NA", " NA ", "NA\u00a0"):
+        assert not words.none_of(pa.array([*many, extra]), ["NA", "zz"])
+    assert not words.none_of(pa.array(many), ["", "NA"])
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.none(), st.floats(allow_nan=False), st.sampled_from([0.0, -0.0, 1.0])), max_size=40))
+def test_a_profile_from_a_file_is_the_same(values):
+    array = pa.chunked_array([pa.array(values, pa.float64())])
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        wanted = profile.column_profile("x", array, "number")
+        patch.setattr(profile, "IN_MEMORY_ROWS", 0)
+        assert profile.column_profile("x", array, "number", Path(folder)) == wanted
+        patch.setattr(profile, "STEP", 7)
+        again = profile.column_profile("x", array, "number", Path(folder))
+    assert again == wanted | {key: again.get(key) for key in ("mean", "standard_deviation") if key in wanted}
+    if wanted["mean"] is not None:
+        scale = max(abs(wanted["min"]), abs(wanted["max"]))
+        assert math.isclose(again["mean"], wanted["mean"], rel_tol=1e-12, abs_tol=1e-15 * scale)

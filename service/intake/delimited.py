@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -32,6 +33,7 @@ from service.intake.findings import (
     warning,
 )
 from service.intake.opening import COMMENTS
+from service.intake.places import census
 from service.intake.regular import read_regular
 from service.intake.scan import MAX_FIELD, check_quotes, ragged, reject_of, rejects
 from service.intake.sniff import HEAD, NO_ROWS, Dialect, dialect
@@ -91,6 +93,10 @@ def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str,
 
 def _survey(path: Path) -> int | None:
     """The number of double quotes, or None when the file is not UTF-8. O(bytes)."""
+    if path.stat().st_size >= SMALL:
+        _, quotes, high = census(np.asarray(np.memmap(path, np.uint8, "r")))
+        if not high:
+            return int(quotes)
     decoder, quotes = codecs.getincrementaldecoder("utf-8")(), 0
     with path.open("rb") as source:
         try:

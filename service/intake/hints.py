@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from service.intake.findings import MAX_REJECTS, NULLS, Json, warning
 from service.intake.numerals import COMMA, POINT, number_pattern
+from service.intake.words import none_of
 
 SHOWN = 5
 LIKE_NULL = (
@@ -93,9 +94,10 @@ def _looks(sample: pa.Array, decimal: str) -> tuple[Json, ...]:
 
 
 def _like_null(cells: pa.Array) -> tuple[Json, ...]:
-    hit = pc.is_in(
-        pc.utf8_trim_whitespace(cells), pa.array(dict.fromkeys(LIKE_NULL + NULLS), cells.type), skip_nulls=True
-    )
+    words = tuple(dict.fromkeys(LIKE_NULL + NULLS))
+    if none_of(cells, words):
+        return ()
+    hit = pc.is_in(pc.utf8_trim_whitespace(cells), pa.array(words, cells.type), skip_nulls=True)
     count = pc.sum(hit).as_py()
     if not count:
         return ()

@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.intake.findings import Json, Type, one_chunk
-from service.intake.places import bucket
+from service.intake.words import count_distinct
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 MAX_BINS = 30
 MAX_LEVELS = 100
 STEP = 1 << 20
 IN_MEMORY_ROWS = 1 << 22
-MAX_PARTS = 64
 MAX_THREADS = 8
 
 
@@ -46,7 +45,7 @@ def column_profile(name: str, cells: pa.ChunkedArray, kind: Type, folder: Path |
         return record | _in_file(array, folder)
     if kind in {"date", "datetime"}:
         return record | _times(array.drop_null())
-    return record | ({"distinct": _distinct_texts(array)} if kind == "text" else _levels(array.drop_null()))
+    return record | ({"distinct": count_distinct(array, folder)} if kind == "text" else _levels(array.drop_null()))
 
 
 def _in_file(array: pa.Array, folder: Path) -> Json:
@@ -60,20 +59,6 @@ def _in_file(array: pa.Array, folder: Path) -> Json:
         ordered = np.asarray(np.memmap(file, array.type.to_pandas_dtype(), "r+"))
         ordered.sort()
         return _numbers(ordered)
-
-
-def _distinct_texts(array: pa.Array) -> int:
-    """How many different texts there are; of many rows counted in parts by a hash, each in a table of its own."""
-    parts = min(MAX_PARTS, -(-len(array) // IN_MEMORY_ROWS))
-    if parts < 2:
-        return pc.count_distinct(array, mode="only_valid").as_py()
-    text = array.cast(pa.large_string())
-    offsets = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
-    data = text.buffers()[2]
-    part = np.empty(len(text), np.uint8)
-    bucket(np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), offsets, parts, part)
-    counts = (pc.count_distinct(array.filter(pa.array(part == k)), mode="only_valid").as_py() for k in range(parts))
-    return sum(counts)
 
 
 def _numbers(ordered: np.ndarray[Any, Any]) -> Json:
@@ -99,11 +84,12 @@ def _moments(ordered: np.ndarray[Any, Any]) -> tuple[float, float | None]:
     scale = max(abs(float(ordered[0])), abs(float(ordered[-1])))
     if scale == 0.0:
         return 0.0, 0.0 if ordered.size > 1 else None
-    exponent = math.frexp(scale)[1]
+    exponent = max(-1023, min(math.frexp(scale)[1], 1023))
+    factor = math.ldexp(1.0, -exponent)
 
     def scaled() -> Iterator[np.ndarray[Any, Any]]:
         for start in range(0, ordered.size, STEP):
-            yield np.ldexp(ordered[start : start + STEP].astype(np.float64), -exponent)
+            yield ordered[start : start + STEP] * factor
 
     mean = math.fsum(float(part.sum()) for part in scaled()) / ordered.size
     back = finite(_ldexp(mean, exponent))
@@ -141,7 +127,8 @@ def _histogram(ordered: np.ndarray[Any, Any]) -> Json | None:
     if not math.isfinite(high - low):
         return None
     bins = min(MAX_BINS, math.ceil(2.0 * ordered.size ** (1.0 / 3.0)))
-    edges = np.unique(np.linspace(low, high, bins + 1))
+    with np.errstate(over="ignore"):  # of the last edge, which is then `high` itself
+        edges = np.unique(np.linspace(low, high, bins + 1))
     cuts = [0, *(int(i) for i in np.searchsorted(ordered, edges[1:-1])), int(ordered.size)]
     return {"edges": edges.tolist(), "counts": [b - a for a, b in pairwise(cuts)]}
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 from service.disk import full_disk
 from service.intake.cutting import fields
 from service.intake.findings import ReadOptions
-from service.intake.kernels import INTEGER, LF, MISSING, NUMBER, QUOTE, SKIP, TEXT, Bytes, scan
-from service.intake.places import boundary, gather
+from service.intake.kernels import INTEGER, LF, MISSING, NUMBER, SKIP, TEXT, Bytes, scan
+from service.intake.places import boundary, census, gather
 from service.intake.sniff import HEAD, Dialect
 
 LEAST_BYTES = 1 << 22
@@ -147,16 +147,15 @@ def _spans(data: Bytes) -> tuple[list[tuple[int, int]], int]:
     """Blocks that begin with a record, and at most how many records there are; _Irregular for a record beyond BLOCK."""
     starts, lines, inside, at = [0], 1, 0, 0
     while at + BLOCK < data.size:
-        block = data[at : at + BLOCK]
-        lines += int(np.count_nonzero(block == LF))
-        inside ^= int(np.count_nonzero(block == QUOTE)) & 1
+        feeds, quotes, _ = census(data[at : at + BLOCK])
+        lines, inside = lines + feeds, (inside + quotes) & 1
         at += BLOCK
         start = at + boundary(data[at : at + BLOCK], inside)
         if start == min(at + BLOCK, data.size) and start < data.size:
             raise _Irregular
         if starts[-1] < start < data.size:
             starts.append(start)
-    lines += int(np.count_nonzero(data[at:] == LF))
+    lines += census(data[at:])[0]
     return list(zip(starts, [*starts[1:], data.size], strict=True)), lines
 
 
@@ -199,7 +198,7 @@ def _part(plan: Plan, start: int, stop: int) -> Part:
     if data[-1] != LF:
         data = np.append(data, np.uint8(LF))
     data.flags.writeable = False
-    d, most = plan.kinds.size, np.count_nonzero(data == LF)
+    d, most = plan.kinds.size, census(data)[0]
     numeric, text = np.isin(plan.kinds, (INTEGER, NUMBER)), plan.kinds == TEXT
     slots = np.zeros(d, np.int32)
     slots[numeric], slots[text] = np.arange(numeric.sum()), np.arange(text.sum())

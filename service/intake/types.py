@@ -26,6 +26,7 @@ from service.intake.numerals import (
     number_pattern,
     plain_numbers,
 )  # fmt: skip
+from service.intake.words import none_of
 
 EXACT = 2**53
 ODD_NULLS = (
@@ -97,7 +98,7 @@ def text_type(cells: pa.Array) -> Type:
 
 def without(cells: pa.Array, words: tuple[str, ...]) -> pa.Array:
     """The cells, with these words missing."""
-    if not words:
+    if not words or none_of(cells, words):
         return cells
     hit = pc.is_in(cells, pa.array(words, cells.type), skip_nulls=True)
     return pc.if_else(hit, pa.scalar(None, cells.type), cells) if pc.any(hit).as_py() else cells
