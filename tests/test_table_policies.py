@@ -87,6 +87,14 @@ def test_dependent_columns_are_whitened_to_a_projector_and_come_back() -> None:
     np.testing.assert_allclose(encoder.unscaled(Z), bare, atol=1e-12)
 
 
+def test_blocks_of_rows_whiten_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = correlated(n=200, d=5) + 1e6
+    whole = fit_encoder(numbers(X), Encoding(scale="whiten")).matrix(numbers(X))[0]
+    monkeypatch.setattr("ml_core.preprocessing.table_fit.BLOCK_ROWS", 7)
+    again = fit_encoder(numbers(X), Encoding(scale="whiten")).matrix(numbers(X))[0]
+    np.testing.assert_allclose(again, whole, atol=1e-8)
+
+
 def test_fewer_rows_than_columns_whiten_to_the_directions_there_are() -> None:
     X = correlated(n=4, d=6)
     encoder = fit_encoder(numbers(X), Encoding(scale="whiten"))

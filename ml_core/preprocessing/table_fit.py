@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ MAX_ORDINALS = 10_000
 """Levels that become codes in one column."""
 MAX_WHITENED = 2000
 """Matrix columns that are whitened together."""
+BLOCK_ROWS = 65_536
+"""Rows whose scatter is found at once, so that no second copy of all rows is made."""
 Part = Callable[..., Any]
 TotalOf = Callable[[TableEncoder, Part], Any]
 
@@ -101,8 +104,10 @@ class Scatter:
     places: np.ndarray
 
     def __call__(self, X: Matrix, y: Any = None, s: Any = None) -> Triangle | None:
-        """Of the rows of X (n, k)."""
-        return Triangle.of(X[:, self.places], np.ones(len(X))) if len(X) else None
+        """Of the rows of X (n, k), a block at a time."""
+        blocks = (X[i : i + BLOCK_ROWS, self.places] for i in range(0, len(X), BLOCK_ROWS))
+        parts = (Triangle.of(block, np.ones(len(block))) for block in blocks)
+        return reduce(Triangle.merge, parts) if len(X) else None
 
 
 def encoder_of(facts: Mapping[str, Facts], encoding: Encoding) -> TableEncoder:

@@ -54,6 +54,8 @@ class Whitening:
         return self._mixed(Z, self.backward)
 
     def _mixed(self, Z: Matrix, by: Matrix) -> Matrix:
+        if len(self.places) == Z.shape[1]:
+            return Z @ by
         out = Z.copy()
         out[:, self.places] = Z[:, self.places] @ by
         return out
