@@ -20,6 +20,7 @@ from ml_core.linear.linear_sums import LinearSums, SlopePart, corrected, sums_of
 from ml_core.naming import listed
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
+from ml_core.selection.left_out import left_out
 from ml_core.solvers.base import Solution
 from ml_core.solvers.gradient_descent import Quadratic, gradient_descent, newton, sgd
 from ml_core.solvers.linear_model import LinearFit, solve_design, solve_orthogonal
@@ -259,6 +260,13 @@ class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor)
     def _predict(self, X: Matrix) -> Vector | Matrix:
         out = (X - self.center_) @ self.weights_ + self.offset_
         return out[:, 0] if np.ndim(self.intercept_) == 0 else out
+
+    def left_out(self, X: Matrix, y: Vector | Matrix, s: Vector | None = None) -> Vector | Matrix:
+        """(n,) or (n, q) prediction of each training row by a fit of all others; NaN where only such a fit can tell."""
+        if self.solver in ITERATIVE or self.rcond is not None:
+            return np.full(y.shape, np.nan)
+        h = linear_inference.mean_variance(self, X)
+        return left_out(y, self._predict(X), h if s is None else s * h)
 
     def _posterior(self, X: Matrix) -> StudentT:
         h = linear_inference.mean_variance(self, X)

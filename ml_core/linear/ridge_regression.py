@@ -16,6 +16,7 @@ from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear.linear_sums import LinearSums
 from ml_core.registry import algorithm
+from ml_core.selection.left_out import left_out
 from ml_core.statistics import Moments
 from ml_core.sums import Additive, Census, Passes
 
@@ -154,6 +155,11 @@ class RidgeRegression(Additive, Weighted, MultiOutput, Regressor):
             "leverage_sum_error", off, 1e-6 * len(self.center_),
             "the leverages of the training rows add up to the effective parameters"))  # fmt: skip
         return out
+
+    def left_out(self, X: Matrix, y: Vector | Matrix, s: Vector | None = None) -> Vector | Matrix:
+        """(n,) or (n, q) prediction of each training row by a fit of all others; NaN where only such a fit can tell."""
+        h = self._leverages(X)
+        return left_out(y, self._predict(X), h if s is None else s * h)
 
     def _leverages(self, X: Matrix) -> Vector:
         """(n,) ∂fᵢ/∂yᵢ of a row of weight 1."""

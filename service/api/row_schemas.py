@@ -209,7 +209,9 @@ class KFold(_Drawn):
 class LeaveOneOut(Strict):
     """Each row (each group, where given) is held out alone; the scores are those of all these predictions together."""
 
-    method: Literal["leave_one_out"] = Field(description="As many fits more as there are rows.")
+    method: Literal["leave_one_out"] = Field(
+        description="As many fits more as there are rows, at most 1000; no limit where one least-squares fit tells."
+    )
 
 
 class SplitColumn(Strict):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ml_core.certificates import Notice
 from ml_core.errors import InvalidData
+from ml_core.preprocessing.policies import LEVELLED
 from ml_core.preprocessing.table_fit import fit_encoder
 from ml_core.selection.splits import Split, by_value, folds, holdout, leave_one_out, whole
 from service.errors import Invalid, Issue
@@ -24,12 +25,14 @@ def plan_of(request: Json) -> Json:
     return request.get("validation") or {"method": "none"}
 
 
-def refits(request: Json, record: Json) -> int:
-    """How many fits the validation takes besides the model's, at most; `record` describes the chosen rows."""
+def refits(request: Json, record: Json, estimator: Any) -> int:
+    """About how many fits the validation takes besides the model's; `record` describes the chosen rows."""
     plan = plan_of(request)
     distinct = {c["name"]: c["distinct"] for c in record["columns"]}
     if plan["method"] == "holdout":
         return int(plan.get("repeats", 1))
+    if plan["method"] == "leave_one_out" and not request.get("groups") and hasattr(estimator, "left_out"):
+        return 0
     if plan["method"] == "leave_one_out":
         return int(distinct[request["groups"]] if request.get("groups") else record["rows"])
     if plan["method"] == "k_fold":
@@ -37,32 +40,60 @@ def refits(request: Json, record: Json) -> int:
     return 0
 
 
-def check_plan(request: Json, record: Json) -> None:
+def check_plan(request: Json, record: Json, estimator: Any) -> None:
     """Invalid where the validation contradicts itself or takes more fits than one job does."""
-    plan, fits = plan_of(request), refits(request, record)
+    plan, fits = plan_of(request), refits(request, record, estimator)
     if plan.get("column") and plan.get("repeats", 1) > 1:
         raise _refused("/validation/repeats", "contradiction", "the folds that a column gives are the same each time")
     if plan.get("repeats", 1) > 1 and not plan.get("shuffle", True):
         raise _refused("/validation/repeats", "contradiction", "without shuffle every repetition has the same splits")
     if fits > MAX_REFITS:
-        detail = f"this would take {fits} fits and {MAX_REFITS} is the most; choose k_fold, or a sample of the rows"
-        raise _refused("/validation", "too_many_fits", detail)
+        raise too_many(fits)
 
 
-def splits(request: Json, data: Prepared, task: str) -> list[Split]:
+def too_many(fits: int) -> Invalid:
+    """The refusal of a validation that takes so many fits."""
+    detail = f"this would take {fits} fits and {MAX_REFITS} is the most; choose k_fold, or a sample of the rows"
+    return _refused("/validation", "too_many_fits", detail)
+
+
+def in_one_fit(request: Json, data: Prepared, estimator: Any) -> bool:
+    """Whether one fit tells what fits without each row would: the encoding is the same without any one of them."""
+    if plan_of(request)["method"] != "leave_one_out" or data.groups is not None or not hasattr(estimator, "left_out"):
+        return False
+    fitted = data.encoder
+    scaled = fitted.whitening is not None or fitted.shift.any() or (fitted.scale != 1).any()
+    ordinal = any(len(f.levels) > 1 and not f.one_hot for f in fitted.features)
+    return not scaled and not ordinal and not any(c.missing.any() for c in data.inputs.values())
+
+
+def alone(data: Prepared) -> np.ndarray:
+    """(n,) whether a row has a level that no other row has, so that the encoding would be another without it."""
+    out = np.zeros(len(data.X), dtype=bool)
+    for column in data.inputs.values():
+        if column.type in LEVELLED:
+            _, place, counts = np.unique(column.values.astype(str), return_inverse=True, return_counts=True)
+            out |= counts[place] == 1
+    return out
+
+
+def splits(request: Json, data: Prepared, estimator: Any) -> list[Split]:
     """Rows to learn from and rows to score on, as the request asks; none where nothing is held out."""
     plan = plan_of(request)
-    if plan["method"] == "none" or data.y is None:
+    if plan["method"] == "none" or data.y is None or in_one_fit(request, data, estimator):
         return []
     try:
-        return list(_drawn(plan, request.get("seed", 0), data, task) if data.parts is None else _given(plan, data))
+        return list(_given(plan, data) if data.parts is not None else _drawn(request, data, estimator.task))
     except InvalidData as e:
         raise _refused("/validation", "too_few_rows", str(e)) from e
 
 
-def _drawn(plan: Json, seed: int, data: Prepared, task: str) -> Iterator[Split]:
+def _drawn(request: Json, data: Prepared, task: str) -> Iterator[Split]:
+    plan, seed = plan_of(request), request.get("seed", 0)
     n, classes = len(data.X), data.y if task == "classification" and plan.get("stratify", True) else None
     if plan["method"] == "leave_one_out":
+        if data.groups is None and n > MAX_REFITS:
+            raise too_many(n)
         yield from leave_one_out(n, groups=data.groups)
         return
     for repeat in range(plan.get("repeats", 1)):
@@ -95,12 +126,12 @@ def labels(parts: np.ndarray) -> list[Any]:
     return [v if isinstance(v, (bool, int, float, str)) else v.isoformat() for v in np.unique(parts).tolist()]
 
 
-def arranged(request: Json, data: Prepared, task: str) -> tuple[Prepared, Prepared | None, list[Split]]:
+def arranged(request: Json, data: Prepared, estimator: Any) -> tuple[Prepared, Prepared | None, list[Split]]:
     """The rows to learn from, those that a split column holds out for good, and the splits of a validation by refits.
 
     The encoding of the first is learned from them alone; what only the second have is ignored or filled.
     """
-    plan = splits(request, data, task)
+    plan = splits(request, data, estimator)
     if plan_of(request)["method"] != "split_column" or not plan:
         return data, None, plan
     train, test = plan[0]

@@ -78,12 +78,12 @@ class Training:
                           issues=(Issue("/validation/method", "no_target", "leave validation out"),))  # fmt: skip
         full = request | {"estimator": spec_of(estimator), **_parts(chosen)}
         full["encoding"] = encoding.completed(full, record)
-        check_plan(full, record)
+        check_plan(full, record, estimator)
         with placed("/estimator"):
             estimate = self._estimate(estimator, record, chosen, full)
         estimate["warnings"] = [*encoding.left_out(full, record, request.get("features")), *notices_of(full)]
         if record["rows"] * len(record["columns"]) <= CHECKED_CELLS:
-            data, _, _ = arranged(full, prepare(self.datasets, full, estimator), estimator.task)
+            data, _, _ = arranged(full, prepare(self.datasets, full, estimator), estimator)
             with naming.use(data.encoder.names), placed("/estimator"):
                 estimator.check(*arguments(estimator, data))
         return full, estimate
@@ -100,7 +100,7 @@ class Training:
         shape = Shape(record["rows"], width, _distinct(record, chosen.target), record["in_table"])
         chunks = plan(estimator, shape, self._limits(request), request)
         flops = float(estimator.cost(shape.rows, shape.width, shape.classes).flops)
-        seconds = flops / FLOPS_PER_SECOND * (1 + refits(request, record))
+        seconds = flops / FLOPS_PER_SECOND * (1 + refits(request, record, estimator))
         instant = estimator.queue == "instant" and seconds <= self.settings.instant_seconds and not chunks
         return {"wall_seconds": seconds, "memory_bytes": chunks.memory_bytes if chunks else memory_of(estimator, shape),
                 "queue": "instant" if instant else "long", "chunks": asdict(chunks) if chunks else None}  # fmt: skip
@@ -148,7 +148,7 @@ class Training:
         }  # fmt: skip
 
     def _in_memory(self, request: Json, estimator: Any, report: Report) -> Fitted:
-        data, held, plan = arranged(request, prepare(self.datasets, request, estimator), estimator.task)
+        data, held, plan = arranged(request, prepare(self.datasets, request, estimator), estimator)
         started = time.perf_counter()
         names = data.encoder.names
         stages = Stages(report, 1 + len(plan))
@@ -156,7 +156,7 @@ class Training:
             fit(estimator, data)
             stages.next()
             fitted = time.perf_counter() - started
-            validation = validate(request, self.datasets.get(request["dataset"]), data, plan, stages.next)
+            validation = validate(request, self.datasets, estimator, data, plan, stages.next)
         with naming.use(names):
             diagnostics = estimator.diagnostics(*arguments(estimator, data))
         train = metrics(estimator, data.X, data.y, data.weights)

@@ -19,7 +19,7 @@ from ml_core.selection.splits import Split
 from service.errors import Invalid, Issue, NotReady
 from service.ports import Json
 from service.usecases.chunked import Host
-from service.usecases.partition import labels, plan_of, splits
+from service.usecases.partition import MAX_REFITS, alone, in_one_fit, labels, plan_of, splits, too_many
 from service.usecases.preparation import Prepared, prepare, rows_of, subset
 
 
@@ -66,17 +66,20 @@ class Snapshot:
 
 
 def validate(
-    request: Json, record: Json, data: Prepared, plan: list[Split], scored: Callable[[], None]
+    request: Json, datasets: Any, fitted: Any, data: Prepared, plan: list[Split], scored: Callable[[], None]
 ) -> Json | None:
     """Held-out scores averaged over folds, with each fold's; `scored` hears of each. None where nothing is held out.
 
     Rows that are left out one by one are scored together. An engine takes whole folds and reads the rows itself;
     without one, folds follow each other, each on all threads, so that one at a time is in memory.
     """
+    if in_one_fit(request, data, fitted):
+        return figures(_left_out(request, fitted, data))
     if not plan:
         return None
     if parallel.spreads():
-        found = parallel.spread_map(score_fold, range(len(plan)), (request, Snapshot(record)))
+        seen = Snapshot(datasets.get(request["dataset"]))
+        found = parallel.spread_map(score_fold, range(len(plan)), (request, seen))
     else:
         found = (score(request, data, *split) for split in plan)
     scores: list[Any] = []
@@ -86,6 +89,28 @@ def validate(
     if _single(request):
         return figures(reduce(Scores.merge, scores))
     return average(scores, [] if data.parts is None else labels(data.parts))
+
+
+class _Told:
+    """Its predictions of rows are the rows."""
+
+    task = "regression"
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+
+def _left_out(request: Json, fitted: Any, data: Prepared) -> Scores:
+    """Scores of each row by a fit of all others: as the one fit tells, and by such a fit where it cannot."""
+    found, n = fitted.left_out(*arguments(fitted, data)), len(data.X)
+    unknown = np.isnan(found.reshape(n, -1)).any(axis=1) | alone(data)
+    if unknown.sum() > MAX_REFITS:
+        raise too_many(int(unknown.sum()))
+    told, rows = ~unknown, np.arange(n)
+    y, s = np.asarray(data.y), data.weights
+    scores = [scores_of(_Told(), found[told], y[told], None if s is None else s[told])] if told.any() else []
+    scores += [score(request, data, rows[rows != i], rows[[i]]) for i in np.flatnonzero(unknown)]
+    return reduce(Scores.merge, scores)
 
 
 def average(scores: list[Json], folds: Sequence[Any] = ()) -> Json:
@@ -100,7 +125,7 @@ def score_fold(number: int, request: Json, datasets: Snapshot) -> Any:
     """`score` of one fold from the stored table."""
     estimator = build_estimator(request)
     data = prepare(datasets, request, estimator)
-    return score(request, data, *splits(request, data, estimator.task)[number])
+    return score(request, data, *splits(request, data, estimator)[number])
 
 
 def score(request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Any:

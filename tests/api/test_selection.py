@@ -270,6 +270,30 @@ def test_scores_updates_and_oblivion_of_chosen_rows_are_those_of_their_table(cli
     assert refused(client, f"{here}/forget", **both)[:2] == (422, [("/where", "not_expected")])
 
 
+@pytest.mark.parametrize("estimator", [LEAST_SQUARES, spec("ridge_regression", alpha=3.0)])
+def test_one_fit_scores_like_fits_without_each_row(client, monkeypatch, estimator):
+    table = mixed(40)
+    lone = pa.array(["only", *table["kind"].to_pylist()[1:]])
+    table = table.set_column(table.column_names.index("kind"), "kind", lone)
+    asked = {"estimator": estimator, "dataset": upload(client, table), "target": "y", "weights": "w",
+             "features": ["b", "kind", "flag"], "validation": {"method": "leave_one_out"}}  # fmt: skip
+    told = fit(client, **asked)["metrics"]["validation"]
+    monkeypatch.setattr("service.usecases.partition.in_one_fit", lambda *_: False)
+    monkeypatch.setattr("service.usecases.validation.in_one_fit", lambda *_: False)
+    assert told == pytest.approx(fit(client, **asked)["metrics"]["validation"], rel=1e-9)
+
+
+def test_rows_beyond_the_limit_of_fits_are_left_out_in_one_fit_or_refused(client):
+    asked = {"dataset": upload(client, mixed(3000)), "target": "y", "features": ["b", "kind"],
+             "validation": {"method": "leave_one_out"}}  # fmt: skip
+    told = fit(client, estimator=LEAST_SQUARES, **asked)["metrics"]
+    assert told["validation"]["rows"] == 3000
+    assert 1 < told["validation"]["mean_squared_error"] / told["train"]["mean_squared_error"] < 1.01
+    for more in ({"estimator": spec("bayesian_linear_regression")},
+                 {"estimator": LEAST_SQUARES, "encoding": {"scale": "standard"}}):  # fmt: skip
+        assert refused(client, **asked | more)[:2] == (422, [("/validation", "too_many_fits")])
+
+
 def test_repetitions_and_table_order_are_taken_as_asked(client, penguins):
     asked = {"estimator": LOGISTIC, "dataset": penguins, "target": "species", "features": MEASURES,
              "encoding": {"missing": "drop_rows"}}  # fmt: skip
