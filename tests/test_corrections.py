@@ -1,5 +1,6 @@
 """Corrections of column types after the upload: what fits is converted, what does not is refused or listed."""
 
+import json
 from datetime import date, datetime
 
 import pytest
@@ -164,3 +165,19 @@ def test_over_http(client):
     assert done.status_code == 200, done.text
     assert done.json()["sha256"] == made.json()["sha256"]
     assert client.get(f"{here}/rows", params={"offset": 20}).json()["items"] == [{"x": None, "y": 3.0}]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_rows_that_do_not_fit_are_left_out_in_every_format(client, form):
+    rows = [{"x": "1", "y": 1}, {"x": "oops", "y": 2}, {"x": "3", "y": 3}]
+    text = {"json": json.dumps(rows), "csv": "x,y\n" + "".join(f"{row['x']},{row['y']}\n" for row in rows)}[form]
+    query = {"types": '{"x": "integer"}', "on_error": "skip"}
+    made = client.post("/v1/datasets", content=text, params=query)
+    assert made.status_code == 201, made.text
+    assert [note["code"] for note in made.json()["warnings"]] == ["skipped_rows"]
+    assert made.json()["warnings"][0]["count"] == 1
+    rows = client.get(f"/v1/datasets/{made.json()['id']}/rows").json()["items"]
+    assert rows == [{"x": 1, "y": 1}, {"x": 3, "y": 3}]
+    nothing = client.post("/v1/datasets", content=text, params={"types": '{"x": "date"}', "on_error": "skip"})
+    assert nothing.status_code == 422
+    assert nothing.json()["errors"][0]["code"] == "no_rows"

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from service.errors import Invalid, TooLarge
+from service.errors import TooLarge
 from tests.intake import codes, kinds, refusal, take
 
 NBSP, THIN = "\u00a0", "\u202f"
@@ -110,6 +110,11 @@ RIGHT = [
     ("1'234.5", "a,b\n1'234.5,1\n12’345,2\n", {"a": [1234.5, 12345.0], "b": [1, 2]}, ("thousands_separators",), {}),
     ("groups of one length may be codes", "a,b\n555 123,1\n555 987,2\n", {"a": ["555 123", "555 987"], "b": [1, 2]},
      ("digit_groups",), {}),
+    ("1,234 between tabs", "a\tb\n1,234\t1\n12,345\t2\n", {"a": [1234, 12345], "b": [1, 2]},
+     ("thousands_separators",), {"decimal": "."}),
+    ("0,123 between tabs", "a\tb\n0,123\t1\n2,345\t2\n", {"a": [0.123, 2.345], "b": [1, 2]}, (), {"decimal": ","}),
+    ("1.234.567 decides for its neighbours", "a;b\n1.234.567;1.234\n12.345;2.345\n",
+     {"a": [1234567, 12345], "b": [1234, 2345]}, ("thousands_separators",), {"decimal": ","}),
     ("Indian groups", 'a,b\n"1,23,456",1\n"12,34,567.5",2\n', {"a": ["1,23,456", "12,34,567.5"], "b": [1, 2]},
      ("digit_groups",), {}),
     ("underscores", "a,b\n1_000,1\n2_000,2\n", {"a": ["1_000", "2_000"], "b": [1, 2]}, ("digit_groups",), {}),
@@ -296,12 +301,10 @@ def test_a_stated_list_of_words_replaces_the_usual_ones():
     assert got.source["null_counts"] == {"": 1, "-99": 2}
 
 
-def test_null_bytes_behind_the_sample_are_no_reason_to_fail_otherwise():
-    text = b"a,b\n" + b"1,x\n" * 80_000 + b"2,y\x00z\n"
-    try:
-        assert take(text).table.column("b")[-1].as_py() == "y\x00z"
-    except Invalid as error:
-        assert error.issues[0].pointer == "/file/line/80002"
+@pytest.mark.parametrize("options", [{}, {"encoding": "utf-8"}, {"encoding": "latin-1"}])
+def test_nul_bytes_far_behind_the_beginning(options):
+    error = refusal(b"a,b\n" + b"1,x\n" * 400_000 + b"2,y\x00z\n", **options)
+    assert (error.issues[0].pointer, error.issues[0].code) == ("/file/line/400002", "nul_byte")
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])

@@ -20,7 +20,7 @@ import pyarrow.csv as pacsv
 from service.disk import full_disk
 from service.errors import TooLarge
 from service.intake.cutting import split_blanks
-from service.intake.encoding import check_western, guess_encoding, undecodable
+from service.intake.encoding import check_western, guess_encoding, nul_byte, undecodable
 from service.intake.findings import (
     IN_MEMORY,
     MAX_COLUMNS,
@@ -76,7 +76,7 @@ def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str,
             raise undecodable(path, encoding)
         check_western(path)
         found = "cp1252"
-    target, quotes = scratch / "utf8", 0
+    target, quotes, lines = scratch / "utf8", 0, 1
     try:
         with (
             full_disk(),
@@ -84,11 +84,17 @@ def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str,
             target.open("w", encoding="utf-8", newline="") as sink,
         ):
             while block := text.read(BLOCK):
-                quotes += block.count('"')
+                _check_nul(block, lines)
+                lines, quotes = lines + block.count("\n"), quotes + block.count('"')
                 sink.write(block)
     except UnicodeError as error:
         raise undecodable(path, found) from error
     return target, found, quotes
+
+
+def _check_nul(block: str, line: int) -> None:
+    if "\0" in block:
+        raise nul_byte(line + block[: block.index("\0")].count("\n"))
 
 
 def _survey(path: Path) -> int | None:
@@ -102,6 +108,10 @@ def _survey(path: Path) -> int | None:
         try:
             while block := source.read(BLOCK):
                 quotes += block.count(b'"')
+                if 0 in block:
+                    before = source.tell() - len(block) + block.index(0)
+                    source.seek(0)
+                    raise nul_byte(source.read(before).count(b"\n") + 1)
                 if not block.isascii() or decoder.getstate()[0]:
                     decoder.decode(block)
             decoder.decode(b"", final=True)

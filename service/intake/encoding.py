@@ -38,12 +38,12 @@ def guess_encoding(head: bytes) -> str:
     if len(CONTROL.findall(head)) + even + odd > 0.01 * len(head) and CONTROL.search(head):
         raise unread("binary data of an unknown kind")
     if even + odd:
-        raise _nul(head)
+        raise nul_byte(head[: head.index(0)].count(b"\n") + 1)
     return "utf-8"
 
 
-def _nul(head: bytes) -> Invalid:
-    line = head[: head.index(0)].count(b"\n") + 1
+def nul_byte(line: int) -> Invalid:
+    """The refusal of text with a NUL byte."""
     detail = f"Line {line} has a NUL byte, which text does not have: the file is damaged or padded. {ADVICE}"
     return refuse(f"/file/line/{line}", "nul_byte", detail)
 

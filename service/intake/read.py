@@ -16,7 +16,7 @@ from service.errors import Invalid, Issue
 from service.intake import arff, misfits
 from service.intake.arrays import read_npy, read_npz
 from service.intake.columnar import read_arrow, read_parquet
-from service.intake.convert import parse
+from service.intake.convert import convert, parse
 from service.intake.delimited import Cells, read_cells
 from service.intake.encoding import guess_encoding
 from service.intake.findings import (
@@ -195,6 +195,24 @@ def _wanted(options: ReadOptions, names: Sequence[str]) -> dict[str, Type]:
     return dict(options.types)  # type: ignore[arg-type]
 
 
+def _as_stated(names: Sequence[str], columns: list[Typed], options: ReadOptions) -> tuple[list[Typed], list[Json]]:
+    """Columns that have types already as the stated types; cells that do not fit are handled as the options say."""
+    wanted, masks = _wanted(options, names), []
+    rules = Rules(nulls=options.nulls, odd_nulls=options.null_values is None)
+    found = list(columns)
+    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
+        if name not in wanted:
+            continue
+        if options.on_error == "skip":
+            masks.append(convert(column, wanted[name], rules)[1])
+        lenient = options.on_error != "error"
+        found[i] = misfits.converted(name, column, wanted[name], rules, missing=lenient, advice=misfits.ADVICE)
+    if not any(pc.any(mask).as_py() for mask in masks):
+        return found, []
+    found, note = _without_rows(found, masks)
+    return [replace(c, warnings=tuple(n for n in c.warnings if n["code"] != "set_missing")) for c in found], [note]
+
+
 def _assemble(
     names: Sequence[str],
     columns: list[Typed],
@@ -210,12 +228,10 @@ def _assemble(
     if not done:
         names, renamed = tidy_names(names)
         notes = renamed + notes
-        wanted = _wanted(options, names)
-        lenient = options.on_error == "missing"
-        columns = [
-            misfits.converted(n, c, wanted[n], missing=lenient, advice=misfits.ADVICE) if n in wanted else c
-            for n, c in zip(names, columns, strict=True)
-        ]
+        columns, skipped = _as_stated(names, columns, options)
+        notes = notes + skipped
+        if not len(columns[0].array):
+            raise refuse("/file", "no_rows", "No row has cells that fit the stated types.")
     for name, column in zip(names, columns, strict=True):
         notes += [about_column(name, note) for note in column.warnings]
     empty = [n for n, c in zip(names, columns, strict=True) if c.array.null_count == len(c.array)]

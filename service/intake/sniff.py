@@ -27,6 +27,7 @@ BINARY = (
     (b"RDX", "!R data"), (b"X\n\0\0", "!R data"), *((bytes((0x80, n)), "!a Python pickle") for n in range(2, 6)),
 )  # fmt: skip
 LIBSVM = re.compile(r"^[+-]?[\d.]+([eE][+-]?\d+)?(\s+(qid|\d+):\S+)+\s*(#.*)?$")
+THREE = r"^[+-]?[1-9]\d{{0,2}}\{}\d{{3}}$"
 GROUPED = "[+-]?\\d{{1,3}}([{}'\u2019\u00a0\u2009\u202f ]\\d{{3}})+"
 
 
@@ -66,7 +67,7 @@ def binary_format(head: bytes) -> str | None:
 def text_format(sample: str) -> str:
     """`json`, `ndjson`, `arff`, `libsvm` or `csv`; Invalid for markup."""
     body = sample.lstrip("\ufeff \t\r\n")
-    lines = [line for line in body.splitlines()[:50] if line.strip()]
+    lines = [line for line in LINE_END.split(body[:HEAD])[:50] if line.strip()]
     rest = body[1:].lstrip()[:1]
     if body.startswith("[") and rest in {"{", "[", "]"}:
         return "json"
@@ -201,9 +202,24 @@ def _cuts_all(body: str, mark: str, complete: bool) -> bool:
 
 
 def _decimal(rows: list[list[str]], delimiter: str) -> str:
+    """By the cells that can be read in one way only.
+
+    Without any, a comma with three digits behind it parts thousands, unless fields are parted by semicolons, as by
+    programs whose decimal mark is a comma.
+    """
     if delimiter == ",":
         return "."
     cells = [cell.strip() for row in rows[:200] for cell in row]
-    comma = re.compile(rf"^([+-]?\d*|{GROUPED.format('.')}),\d+([eE][+-]?\d+)?$")
-    point = re.compile(rf"^([+-]?\d*|{GROUPED.format(',')})\.\d+([eE][+-]?\d+)?$")
-    return "," if sum(map(bool, map(comma.match, cells))) > sum(map(bool, map(point.match, cells))) else "."
+    commas, points = _sure(cells, ",", "."), _sure(cells, ".", ",")
+    if not commas and not points and delimiter == ";":
+        commas, points = (sum(map(bool, map(re.compile(THREE.format(mark)).match, cells))) for mark in ",.")
+    return "," if commas > points else "."
+
+
+def _sure(cells: list[str], mark: str, other: str) -> int:
+    """How many cells are numbers in which `mark` must be the decimal mark."""
+    number = re.compile(
+        rf"^([+-]?\d*|{GROUPED.format(other)})\{mark}\d+([eE][+-]?\d+)?$|^[+-]?\d{{1,3}}(\{other}\d{{3}}){{2,}}$"
+    )
+    doubtful = re.compile(THREE.format(mark))
+    return sum(1 for cell in cells if number.match(cell) and not doubtful.match(cell))
