@@ -194,6 +194,7 @@ WRONG = [
     ("long row behind a newline in quotes", 'a,b\n"1\n",2\n3,4,5\n', {}, "/file/line/4", "ragged_row", "skip"),
     ("more fields than names in the end", "a,b\n1,2,\n3,4,5\n", {}, "/file/line/2", "ragged_row", "fields"),
     ("bare thousands", "v\n1,000\n2,000\n", {}, "/file/line/2", "ragged_row", "delimiter"),
+    ("percent signs without comments above", "a,b\n1,2\n%f\n", {}, "/file/line/3", "ragged_row", "fields"),
     ("hashtag rows of another width", "tag,x\n#a,1\n#b\n", {}, "/file/line/3", "ragged_row", "fields"),
     ("quote that never closes", 'a,b\n1,"x\n2,y\n', {}, "/file/line/2", "unbalanced_quote", "closed"),
     ("quote that closes in a field", 'a,b\n1,"x"y\n2,z\n', {}, "/file/line/2", "unbalanced_quote", "Double"),

@@ -32,7 +32,6 @@ from service.intake.findings import (
     refuse,
     warning,
 )
-from service.intake.opening import COMMENTS
 from service.intake.places import census
 from service.intake.regular import read_regular
 from service.intake.scan import MAX_FIELD, check_quotes, ragged, reject_of, rejects
@@ -180,7 +179,7 @@ def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: 
     comments: list[str] = []
 
     def reject(row: Any) -> str:
-        if row.text.startswith(COMMENTS):
+        if how.comments(row.text):
             comments.append(row.text)
         elif row.text.strip(BLANK):
             bad.append(row if len(bad) < MAX_REJECTS else None)

@@ -9,7 +9,6 @@ from typing import Any
 
 from service.errors import Invalid, Issue
 from service.intake.findings import MAX_REJECTS, WHITESPACE, open_quote
-from service.intake.opening import COMMENTS
 from service.intake.sniff import Dialect
 
 MAX_FIELD = 2**31 - 1
@@ -46,7 +45,7 @@ def rejects(
     for number, (line, row) in enumerate(records(path, how)):
         if (how.header and number == 0) or len(row) == width or (len(row) < 2 and not "".join(row).strip()):
             continue
-        if row[0].startswith(COMMENTS) and not comments:
+        if how.comments(row[0]) and not comments:
             continue
         found.append((line, _wrong(len(row), width), how.delimiter.join(row)[:200]))
         if len(found) == MAX_REJECTS:

@@ -51,6 +51,10 @@ class Dialect:
     short: bool = False
     notes: tuple[Json, ...] = ()
 
+    def comments(self, text: str) -> bool:
+        """Whether text that is no row is a comment: after the mark of those above the table, or after `#`."""
+        return text.startswith(("#", self.comment or "#"))
+
 
 def binary_format(head: bytes) -> str | None:
     """The format that the magic bytes announce, None for text; Invalid when it is one that is not read."""

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.intake.findings import Json, warning
-from service.intake.opening import COMMENTS
 from service.intake.scan import ragged, rejects
 from service.intake.sniff import Dialect
 
@@ -25,7 +24,7 @@ def without_comments(table: pa.Table, how: Dialect, left_out: list[str], path: P
         hit = pc.fill_null(pc.starts_with(first, how.comment), False)
         left_out = left_out + pc.filter(first, hit).to_pylist()
         table = table.filter(pc.invert(hit)) if pc.any(hit).as_py() else table
-    elif left_out and any(pc.any(pc.starts_with(first, mark)).as_py() for mark in COMMENTS):
+    elif left_out and pc.any(pc.starts_with(first, "#")).as_py():
         raise ragged(rejects(path, how, comments=True))
     if not left_out:
         return table, []
