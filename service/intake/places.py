@@ -44,10 +44,10 @@ def gather(data: Bytes, places: Any, marks: Bytes, offsets: Any, out: Bytes) -> 
 
 @compiled(lambda: read_only(np.frombuffer(b"ab", np.uint8)))
 def census(data: Bytes) -> tuple[int, int, int]:
-    """How many line feeds, double quotes and bytes beyond ASCII there are."""
+    """How many line feeds, double quotes and bytes beyond ASCII (or NUL) there are."""
     feeds, quotes, high = 0, 0, 0
     for byte in data:
         feeds += byte == LF
         quotes += byte == QUOTE
-        high += byte > 127
+        high += (byte > 127) | (byte == 0)
     return feeds, quotes, high
