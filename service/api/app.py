@@ -64,8 +64,9 @@ def create_app(services: Services, runner: Embedded | None = None, drain: Drain 
     app.state.requests = Requests()
     app.state.engine = metrics.Engine(services)
     app.state.functions = CapacityLimiter(FUNCTION_THREADS)
-    for module in (algorithms, datasets, aliases, models, changes, predict, jobs, metrics, operations):
-        app.include_router(module.router)
+    modules = (algorithms, datasets, aliases, models, changes, jobs, metrics, operations)
+    for router in (*(module.router for module in modules), *predict.routers):
+        app.include_router(router)
     app.mount("/assets", StaticFiles(directory=Path(__file__).parent.parent / "ui" / "assets"))
     _handle_errors(app)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -123,5 +123,6 @@ def documented(body: Json) -> Json:
 def answers(tables: Json) -> Json:
     """The OpenAPI description of the answer: tables, and the JSON answer with its example."""
     shown = {"lenient": {"summary": "With Prefer: handling=lenient", "value": LENIENT_ANSWER}}
-    return {"content": {"application/json": {"examples": shown}, **tables}, "headers": {"Preference-Applied": {
-        "description": "handling=lenient where it was asked for.", "schema": {"type": "string"}}}}  # fmt: skip
+    applied = {"description": "handling=lenient where it was asked for.", "schema": {"type": "string"}}
+    return {"content": {"application/json": {"examples": shown}, **tables["content"]},
+            "headers": {"Preference-Applied": applied, **tables["headers"]}}  # fmt: skip

@@ -27,7 +27,7 @@ JSON, CSV, NDJSON = "application/json", "text/csv", "application/x-ndjson"
 ARROW, PARQUET = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
 FORMS = {CSV: "csv", NDJSON: "ndjson", ARROW: "arrow", "application/vnd.apache.arrow.file": "arrow", PARQUET: "parquet"}
 WRITTEN = {CSV: "csv", ARROW: "arrow", PARQUET: "parquet"}
-WARNINGS, MAX_WARNINGS = "X-Postfit-Warnings", 4000
+MODEL, WARNINGS, MAX_WARNINGS = "X-Postfit-Model", "X-Postfit-Warnings", 4000
 
 Delimiter = Annotated[str | None, Query(description="CSV: character between fields; found when absent.")]
 Decimal = Annotated[str | None, Query(description="CSV: decimal mark, `.` or `,`; found when absent.")]
@@ -134,7 +134,7 @@ def wants_table(request: Request) -> str | None:
 
 def table_response(answer: Answer, media: str) -> Response:
     """A table in a format; model and warnings stand in headers, for a table has no place for them."""
-    headers = {"X-Postfit-Model": answer.model, "Vary": "Accept"}
+    headers = {MODEL: answer.model, "Vary": "Accept"}
     if answer.warnings:
         headers[WARNINGS] = _header(answer.warnings)
     return Response(b"".join(stream(answer.table, WRITTEN[media])), 200, headers, media)
@@ -169,6 +169,8 @@ def content(name: str, example: str | None = None) -> Json:
 
 
 def tables() -> Json:
-    """The OpenAPI description of an answer as a table."""
+    """The OpenAPI description of an answer that may be a table."""
     binary = {"schema": {"type": "string", "format": "binary"}}
-    return {CSV: {"schema": {"type": "string"}}, ARROW: binary, PARQUET: binary}
+    said = {MODEL: "Of a table: the id of the model.", WARNINGS: "Of a table: the warnings, a JSON list in ASCII."}
+    headers = {name: {"description": text, "schema": {"type": "string"}} for name, text in said.items()}
+    return {"content": {CSV: {"schema": {"type": "string"}}, ARROW: binary, PARQUET: binary}, "headers": headers}

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ml_core.errors import InvalidData, pointer
 from ml_core.errors import Issue as Cell
+from service.disk import full_disk
 from service.errors import Malformed, TooLarge
 from service.intake.delimited import read_cells
 from service.intake.findings import MAX_COLUMNS, ReadOptions, Shelf
@@ -69,7 +70,8 @@ def open_frame(frame: Frame, wanted: Sequence[str], words: Collection[str], rows
 
 def _csv(frame: Frame, wanted: Sequence[str], words: Collection[str], rows: int, scratch: Path) -> Cells:
     file = scratch / "body.csv"
-    file.write_bytes(frame.data)
+    with full_disk():
+        file.write_bytes(frame.data)
     given = frame.options.nulls
     options = replace(frame.options, header=True, null_values=tuple(w for w in given if w not in words))
     found = read_cells(file, options, Shelf(scratch))

@@ -19,10 +19,12 @@ from service.usecases.conform import columns_of
 from service.usecases.loaded import Loaded
 
 
-def encoded(model: Loaded, table: pa.Table, rules: Rules | None = None, first: int = 0) -> np.ndarray:
+def encoded(
+    model: Loaded, table: pa.Table, rules: Rules | None = None, first: int = 0, extra: Sequence[str] = ()
+) -> np.ndarray:
     """(n, k) matrix of the rows of a table; InvalidData and Invalid point at columns and cells, rows from `first`."""
     encoder = model.fitted.encoder
-    columns = columns_of(encoder.features, table, rules, first)
+    columns = columns_of(encoder.features, table, rules, first, extra)
     X, keep = encoder.matrix(columns, first)
     if not keep.all():
         dropped = np.flatnonzero(~keep)[: most_issues()].tolist()

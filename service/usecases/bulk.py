@@ -59,6 +59,7 @@ class Bulk:
         if taken:
             refuse_keep(taken, "the result has another column of this name; leave it out")
         spec = {"model": model.id, "dataset": source["id"], "keep": kept, **{k: body.get(k) for k in OPTIONS},
+                "rows": min(MOST_ROWS, chunk_rows(len(model.fitted.encoder.names))),
                 "name": body.get("name") or f"{model.record['name']} on {source['name']}"[:200]}  # fmt: skip
         small = source["rows"] * len(model.fitted.encoder.features) <= INSTANT_CELLS
         limits = Limits(self.settings.wall_seconds, self.settings.memory_bytes, self.settings.cores)
@@ -114,7 +115,7 @@ class Bulk:
 
     def _predict(self, model: Loaded, source: Json, spec: Json, report: Report, path: Path) -> None:
         """Write the result chunk by chunk; each maps the source anew, so that its pages do not pile up."""
-        size = min(MOST_ROWS, chunk_rows(len(model.fitted.encoder.names)))
+        size = spec["rows"]
         starts = range(0, source["rows"], size)
         first = self._chunk(model, source, spec, 0, size)
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
@@ -150,8 +151,8 @@ class Bulk:
         return dict(each())
 
     def discard(self, job: Job) -> None:
-        """Remove what a job left that was cancelled; nothing happens when there is nothing."""
-        if job.kind == "predict" and self._stored(job.resource) is not None:
+        """Remove what a job left that was cancelled, unless it is in use by now; often there is nothing."""
+        if job.kind == "predict" and self._stored(job.resource) is not None and not self.ledger.needed(job.resource):
             self.datasets.delete(job.resource)
 
 

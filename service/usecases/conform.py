@@ -84,9 +84,16 @@ class Fit:
 
 
 def columns_of(
-    features: Sequence[Feature], table: pa.Table, rules: Rules | None = None, first: int = 0
+    features: Sequence[Feature],
+    table: pa.Table,
+    rules: Rules | None = None,
+    first: int = 0,
+    extra: Sequence[str] = (),
 ) -> dict[str, Column]:
-    """A column for every feature, by name; InvalidData points at what is absent or does not fit."""
+    """A column for every feature, by name; InvalidData points at what is absent or does not fit.
+
+    `extra` are names of columns that were not taken into the table.
+    """
     fit, out = Fit(rules, first, words_in(features)), {}
     for f in features:
         if f.name in table.column_names:
@@ -95,7 +102,10 @@ def columns_of(
             fit.issues.append(Issue(pointer("columns", f.name), "missing_column", "the model needs this column"))
     if fit.issues:
         issues = sorted(fit.issues, key=lambda i: not i.pointer.startswith("/columns"))
-        raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[: most_issues()])
+        others = [n for n in (*table.column_names, *extra) if n not in out]
+        there = f"; other columns there: {', '.join(others[:20])}" if issues[0].code == "missing_column" else ""
+        said = f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such{there})"
+        raise InvalidData(said, issues[: most_issues()])
     return out
 
 

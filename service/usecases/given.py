@@ -78,12 +78,13 @@ class Records:
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows of a table; `rules` where its cells are text."""
+    """Rows of a table; `rules` where its cells are text; `extra` names columns that the model does not use."""
 
     model: Loaded
     table: pa.Table
     notes: list[str]
     rules: Rules | None = None
+    extra: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -92,12 +93,12 @@ class Cells:
 
     def matrix(self) -> tuple[np.ndarray, list[str]]:
         """All rows encoded, and the notes."""
-        return encoded(self.model, self.table, self.rules), self.notes
+        return encoded(self.model, self.table, self.rules, extra=self.extra), self.notes
 
     def encode(self, places: np.ndarray) -> np.ndarray:
         """The rows at those places encoded."""
         part = self.table if len(places) == self.rows else self.table.take(pa.array(places))
-        return encoded(self.model, part, self.rules)
+        return encoded(self.model, part, self.rules, extra=self.extra)
 
     def columns(self) -> Columns:
         """The model's input columns, and how many cells of each are ill-typed."""

@@ -86,7 +86,7 @@ class Inference:
             cells = open_frame(frame, wanted, words, MAX_ROWS, Path(folder))
         if not cells.table.num_rows and cells.table.num_columns:
             raise Invalid("there are no rows to answer for", issues=(Issue("", "too_short", "send a row"),))
-        return Cells(model, cells.table, [*ignored(cells.extra), *cells.notes], cells.rules)
+        return Cells(model, cells.table, [*ignored(cells.extra), *cells.notes], cells.rules, tuple(cells.extra))
 
     def predict(self, key: str, body: Mapping[str, Any]) -> Json:
         """Predictions, and class probabilities where the model has them and `proba` is not false."""

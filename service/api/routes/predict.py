@@ -50,8 +50,10 @@ from service.errors import (
     Unsupported,
 )  # fmt: skip
 
-router = APIRouter(prefix="/v1/models/{model_id}", route_class=StrictRoute, tags=["Prediction"])
-in_rows, in_tables = APIRouter(route_class=RowsRoute), APIRouter(route_class=TableRoute)
+router, in_rows, in_tables = routers = [
+    APIRouter(prefix="/v1/models/{model_id}", route_class=kind, tags=["Prediction"])
+    for kind in (StrictRoute, RowsRoute, TableRoute)
+]
 REFUSALS: dict[int | str, dict[str, Any]] = document(
     Malformed, NotFound, Conflict, Unsupported, TooLarge, Invalid, InvalidData
 )
@@ -104,7 +106,7 @@ async def posterior(
 
 @in_tables.post("/transform", operation_id="transform", summary="Transform rows", response_model=Open,
                 openapi_extra=rows.content("TransformRequest", EXAMPLE),
-                responses={200: {"content": rows.tables()}, **OF_ROWS})  # fmt: skip
+                responses={200: rows.tables(), **OF_ROWS})  # fmt: skip
 async def transform(
     request: Request, use: Use, model_id: TransformId,
     delimiter: Delimiter = None, decimal: Decimal = None, encoding: Charset = None, null_values: NullValues = None,
@@ -145,7 +147,3 @@ def score(use: Use, model_id: ModelId, body: DatasetRef) -> Response:
     """The usual figures on the rows of another dataset, or on those of them where conditions hold."""
     where = body.model_dump(by_alias=True)["where"]
     return json_response(use.inference.choosing(where).score(model_id, body.dataset))
-
-
-router.include_router(in_rows)
-router.include_router(in_tables)
