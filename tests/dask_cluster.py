@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 from distributed import Client
+from distributed.security import Security
 
 from service.settings import Settings
 from tests.faults.bench import ROOT, eventually
@@ -19,21 +20,28 @@ from tests.servers import free_ports
 
 START_SECONDS = 240.0  # kernels may have to be compiled first, on a busy machine
 TTL = "5s"  # a worker that is silent for so long has lost its tasks
+CA, CERTIFICATE, KEY = (
+    f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+)  # fmt: skip
 WARM = "from ml_core.numerics.jit import warm_up; warm_up()"
 
 
 class Cluster:
     """A scheduler and one-thread workers that share the stores of some settings."""
 
-    def __init__(self, folder: Path, settings: Settings, *, workers: int = 2, preload: str = "service.dask_worker"):
+    def __init__(
+        self, folder: Path, settings: Settings, *, workers: int = 2, preload: str = "service.dask_worker",
+        tls: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.settings, self.preload, self.workers = folder, settings, preload, workers
+        self.tls = tls or {}
         (port,) = free_ports(1)
-        self.address = f"tcp://127.0.0.1:{port}"
+        self.address = f"{'tls' if tls else 'tcp'}://127.0.0.1:{port}"
         self.scheduler = self.start_scheduler()
         self.crew: subprocess.Popen[bytes] | None = None
 
     def _start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        env = {**os.environ, **self.settings.to_env(), "DASK_DISTRIBUTED__WORKER__DAEMON": "True",
+        env = {**os.environ, **self.settings.to_env(), **self.tls, "DASK_DISTRIBUTED__WORKER__DAEMON": "True",
                "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": TTL}  # fmt: skip
         with (self.folder / f"{name}.log").open("ab") as sink:
             return subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{name}", *words, "--no-dashboard"],
@@ -41,7 +49,8 @@ class Cluster:
 
     def start_scheduler(self) -> subprocess.Popen[bytes]:
         """Start the scheduler on its port."""
-        return self._start("scheduler", "--host", "127.0.0.1", "--port", self.address.rpartition(":")[2])
+        protocol, _, port = self.address.replace("://127.0.0.1", "").partition(":")
+        return self._start("scheduler", "--protocol", protocol, "--host", "127.0.0.1", "--port", port)
 
     def start_workers(self) -> None:
         """Start the workers; returns when all are ready. Kernels are compiled before, once for all of them."""
@@ -55,7 +64,9 @@ class Cluster:
 
     def client(self) -> Client:
         """A client of its own."""
-        return Client(self.address, timeout=START_SECONDS, set_as_default=False)
+        encrypted = {"tls_ca_file": self.tls[CA], "tls_client_cert": self.tls[CERTIFICATE],
+                     "tls_client_key": self.tls[KEY], "require_encryption": True} if self.tls else {}  # fmt: skip
+        return Client(self.address, timeout=START_SECONDS, set_as_default=False, security=Security(**encrypted))
 
     def freeze(self, *, frozen: bool) -> None:
         """Stop the scheduler so that it keeps its connections and says nothing, or let it go on."""
@@ -106,6 +117,17 @@ class Cluster:
                 for p in family:
                     if p.is_running():
                         p.kill()
+
+
+def encryption(folder: Path) -> dict[str, str]:
+    """Dask's variables for TLS, as docs/cluster.md has them, with a certificate that signs itself."""
+    certificate, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=postfit",
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True)  # fmt: skip
+    made = {CA: certificate, "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"}
+    for who in ("CLIENT", "SCHEDULER", "WORKER"):
+        made |= {CERTIFICATE.replace("CLIENT", who): certificate, KEY.replace("CLIENT", who): key}
+    return made
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 from distributed import Client
@@ -194,6 +195,14 @@ def test_without_a_cluster_one_host_does_the_work_and_says_so(tmp_path, changes,
     with spread_of(Settings(data=tmp_path, **changes)).session(job(), SILENT) as engine:
         assert engine.mapper is None
         assert engine.notice.code == code
+
+
+@pytest.mark.parametrize(("file", "cause"), [(None, "name none"), ("no-such.pem", "No such file")])
+def test_a_runner_without_a_certificate_fails_a_job_at_once_and_says_so(tmp_path, file, cause):
+    given = {f"distributed.comm.tls.{key}": file for key in ("ca-file", "client.cert", "client.key")}
+    session = spread_of(Settings(data=tmp_path, dask="tls://127.0.0.1:9")).session(job(), SILENT)
+    with dask.config.set(given), pytest.raises(EngineMismatch, match=f"{cause}.*CLIENT__CERT"):
+        session.__enter__()
 
 
 def test_a_job_that_does_not_ask_gets_no_engine(cluster):

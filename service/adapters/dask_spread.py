@@ -77,6 +77,7 @@ class DaskSpread:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         if job.engine_losses + 1 >= self._settings.max_engine_losses:
             return None
+        _check_certificate(address)
         deadline = time.monotonic() + self._settings.engine_wait_seconds
         while (left := deadline - time.monotonic()) > 0:
             report.progress({"fraction": 0.0, "message": f"waiting for the Dask cluster at {address}"})
@@ -98,6 +99,22 @@ class DaskSpread:
             _close(client)
             time.sleep(min(0.2, max(0.0, left)))
         return None
+
+
+def _check_certificate(address: str) -> None:
+    """EngineMismatch where the address wants TLS and Dask's settings of this process give no certificate to show."""
+    if not address.startswith("tls:"):
+        return
+    from distributed.security import Security  # noqa: PLC0415 - an optional engine, loaded by the jobs that use it
+
+    try:
+        usable = Security().get_connection_args("client").get("ssl_context")
+        cause = "Dask's settings name none"
+    except (OSError, ValueError) as unreadable:
+        usable, cause = None, str(unreadable)
+    if usable is None:
+        raise EngineMismatch(f"{address} asks for a certificate: {cause}; set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+                             "…__CLIENT__CERT and …__CLIENT__KEY for runners too")  # fmt: skip
 
 
 def _client(address: str, name: str, seconds: float) -> Any:

@@ -78,7 +78,10 @@ def children(pid: int) -> list[int]:
     try:
         texts = [(thread / "children").read_text() for thread in threads.iterdir()]
     except (FileNotFoundError, ProcessLookupError):  # ended meanwhile, or a kernel without this file
-        return [p.pid for p in psutil.Process(pid).children()] if psutil.pid_exists(pid) else []
+        try:
+            return [p.pid for p in psutil.Process(pid).children()]
+        except psutil.NoSuchProcess:
+            return []
     return [int(number) for text in texts for number in text.split()]
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import psutil
 import pytest
 
+from service.runner.process import children, descendants
 from tests.faults.bench import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and calls madvise of Linux")
@@ -27,3 +29,12 @@ def test_dropped_pages_of_libraries_come_back_and_written_ones_stay() -> None:
     left, kept, same = done.stdout.split()
     assert float(left) < 0.6
     assert (kept, same) == ("True", "True")
+
+
+def test_a_process_that_ends_while_its_children_are_looked_for_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a campaign found it: there at the first look, gone at the second."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    monkeypatch.setattr(psutil, "pid_exists", lambda pid: True)
+    assert children(ended.pid) == []
+    assert descendants(ended.pid) == []

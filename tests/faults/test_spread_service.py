@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed import Client
 
 from service.settings import Settings
-from tests.dask_cluster import START_SECONDS, Cluster, running
+from tests.dask_cluster import START_SECONDS, Cluster, encryption, running
 from tests.faults.bench import eventually, gone
 from tests.faults.service import Served, free_port, table
 
@@ -155,3 +157,20 @@ def test_without_a_scheduler_local_cores_do_the_work_and_the_model_says_so(tmp_p
         assert [nobody in w["message"] for w in warnings if w["code"] == "engine_away"] == [True]
     finally:
         assert alone.stop() == 0
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
+def test_a_cluster_behind_tls_serves_who_has_the_certificate_and_hears_nobody_else(tmp_path: Path) -> None:
+    tls, settings = encryption(tmp_path), Settings(data=tmp_path / "data")
+    with running(tmp_path, settings, workers=1, tls=tls) as cluster:
+        served = Served(settings.data, POSTFIT_DASK=cluster.address, **tls)
+        try:
+            served.upload(table(200), "blobs")
+            model = fit(served, trees=5)
+            assert served.ended(model["job"])["state"] == "succeeded"
+            warnings = served.http.get(f"/v1/models/{model['id']}").json()["warnings"]
+            assert not [w for w in warnings if w["code"].startswith("engine")]
+        finally:
+            assert served.stop() == 0
+        with pytest.raises(OSError, match="closed"):
+            Client(cluster.address.replace("tls", "tcp"), timeout=5.0, set_as_default=False)
