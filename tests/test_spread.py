@@ -111,13 +111,7 @@ def test_a_fit_with_its_folds_or_chunks_is_that_of_one_host(cluster, more):
     for number, spread in enumerate((False, True)):
         result = services.training.run(job(number, resource=f"mdl_{number}", spec=full, spread=spread), SILENT)
         artifact = services.artifacts.load(result["artifact"])
-        results.append(
-            (
-                result["metrics"],
-                result["warnings"],
-                artifact.estimator.predict(probe).tolist(),
-            )
-        )
+        results.append((result["metrics"], result["warnings"], artifact.estimator.predict(probe).tolist()))
     assert results[0] == results[1]
     services.db.close()
 
@@ -269,6 +263,18 @@ def test_a_lost_scheduler_sends_the_job_back_to_the_queue(tmp_path):
         away = settings_of(cluster, engine_wait_seconds=0.5)
         with spread_of(away).session(job(engine_losses=1), SILENT) as engine:
             assert engine.notice.code == "engine_away"
+
+
+def test_a_cluster_without_workers_is_a_lost_one(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(dask_spread, "LOOK_SECONDS", 0.02)
+    with spread_of(settings_of(cluster)).session(job(), SILENT) as engine:
+        engine.mapper._wait_seconds = 0.1
+        monkeypatch.setattr(Client, "nthreads", lambda self, **timeout: {})
+        with pytest.raises(EngineLost, match=r"no worker for 0\.1 s"):
+            list(engine.mapper(spread_work.slow, range(3), (str(tmp_path),)))
+        (tmp_path / "go").touch()
+    monkeypatch.undo()
+    eventually(lambda: cluster.tasks() == 0)
 
 
 def test_the_last_attempt_that_may_lose_its_engine_does_without(cluster):
