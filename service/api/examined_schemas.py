@@ -41,7 +41,7 @@ class Gaps(Told):
 
     count: int = Field(description="Empty cells in these rows, without unreadable ones.")
     share: float | None = Field(description="Their share.")
-    training_share: float | None = Field(description="Their share in the training rows.")
+    training_share: float | None = Field(description="Their share in the training rows; null where these dropped out.")
     test: TwoSampleTest | None = Field(description="Fisher's exact test of the two shares.")
 
 

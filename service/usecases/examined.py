@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ml_core.errors import every_issue
 from service.ports import Json
 from service.usecases.answers import Answer, Outcome, outcome, targets
 from service.usecases.given import Given
@@ -47,10 +46,13 @@ class Examined:
 
 
 def examine(inference: Inference, key: str, body: Mapping[str, Any], *, lenient: bool) -> Examined:
-    """Answer with `handling=lenient`, `novelty` or both; without leniency one bad row refuses all."""
+    """Answer with `handling=lenient`, `novelty` or both; without leniency one bad row refuses all.
+
+    Where there are no rows (a table of other columns has none) nothing can be lenient.
+    """
     model, estimator = inference.capable(key, "predict", "predict")
     given = inference.given(model, body)
-    if lenient:
+    if lenient and given.rows:
         found = leniently(model, estimator, given, body)
     else:
         X, notes = given.matrix()
@@ -58,12 +60,13 @@ def examine(inference: Inference, key: str, body: Mapping[str, Any], *, lenient:
         found = Examined(model, outcome(model, estimator, X, body), all_rows, notes)
     if not body.get("novelty"):
         return found
-    return replace(found, novelty=novelty(model.id, model.fitted.reference, *given.columns()))
+    encoder = model.fitted.encoder
+    dropped = {f.name for f in encoder.features if f.fill is None and encoder.missing_of(f) == "drop_rows"}
+    return replace(found, novelty=novelty(model.id, model.fitted.reference, *given.columns(), dropped))
 
 
 def leniently(model: Loaded, estimator: Any, given: Given, body: Mapping[str, Any], first: int = 0) -> Examined:
     """Answer the rows that can be answered; the problems of the others count rows from `first`."""
-    with every_issue():
-        sifted = sift(given.rows, given.encode, first)
+    sifted = sift(given.rows, given.encode, first)
     X = np.zeros((1, len(model.fitted.encoder.names))) if sifted.X is None else sifted.X
     return Examined(model, outcome(model, estimator, X, body), sifted, given.notes)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_core.errors import InvalidData
+from ml_core.errors import InvalidData, every_issue
 from service.errors import Invalid, Issue
 from service.ports import Json
 
@@ -34,7 +34,8 @@ def sift(rows: int, encode: Callable[[np.ndarray], np.ndarray], first: int = 0) 
     places, problems = np.arange(rows), dict[int, InvalidData]()
     while len(places):
         try:
-            return Sifted(rows, places, encode(places), problems)
+            with every_issue():
+                return Sifted(rows, places, encode(places), problems)
         except (InvalidData, Invalid) as e:
             found = _by_row(e.issues)
             if found is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,11 +20,18 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS = {"date": timedelta(days=1), "datetime": timedelta(seconds=1)}
 
 
-def novelty(model_id: str, reference: Reference | None, table: Table, unreadable: Mapping[str, int]) -> Json:
+def novelty(
+    model_id: str,
+    reference: Reference | None,
+    table: Table,
+    unreadable: Mapping[str, int],
+    dropped: Collection[str] = (),
+) -> Json:
     """The report on the rows of a table, in which `unreadable` cells of each column count as empty; Conflict.
 
     A column is tested when two cells or more can be compared; of one row each cell's place among the training cells is
-    told instead. All p-values together are adjusted by Holm's method.
+    told instead. All p-values together are adjusted by Holm's method. Of columns whose empty cells `dropped` their rows
+    from training, the share of empty cells there is not known.
     """
     if reference is None:
         raise Conflict(
@@ -32,20 +39,23 @@ def novelty(model_id: str, reference: Reference | None, table: Table, unreadable
             "fit it again (its request is in GET /v1/models/{id}) and ask the new version, or leave novelty out"
         )
     columns = [
-        _column(name, kind, known, as_type(kind, table[name]), unreadable.get(name, 0))
+        _column(name, kind, known, as_type(kind, table[name]), unreadable.get(name, 0), name in dropped)
         for name, kind, known in zip(reference.names, reference.types, reference.columns, strict=True)
     ]
     rows = len(table[reference.names[0]].values)
     return {"rows": rows, "training_rows": reference.rows, "overall": _overall(columns, rows), "columns": columns}
 
 
-def _column(name: str, kind: str, known: Sketch | Levels, column: Column, unreadable: int) -> Json:
+def _column(name: str, kind: str, known: Sketch | Levels, column: Column, unreadable: int, dropped: bool) -> Json:
     rows = len(column.values) - unreadable
     gaps = int(column.missing.sum()) - unreadable
     told = _levels(known, column) if isinstance(known, Levels) else _numbers(known, column)
     if len(column.values) == 1:
         told |= {"test": None, "position": None if gaps or unreadable else _position(known, column)}
-    return {"name": name, "type": kind, "unreadable": unreadable, "missing": _missing(known, gaps, rows), **told}
+    missing = _missing(known, gaps, rows)
+    if dropped:
+        missing |= {"training_share": None, "test": None}
+    return {"name": name, "type": kind, "unreadable": unreadable, "missing": missing, **told}
 
 
 def _missing(known: Sketch | Levels, gaps: int, rows: int) -> Json:

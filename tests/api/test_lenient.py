@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ml_core.errors import InvalidData
+from ml_core.preprocessing.policies import Encoding
+from ml_core.preprocessing.records import encode
+from ml_core.preprocessing.table import Column
+from ml_core.preprocessing.table_fit import fit_encoder
 from service.api.preferences import preferences
 from service.api.schemas import FIT_EXAMPLES, Prediction
 from service.usecases import bulk, lenient
+from service.usecases.given import Records
 from tests.api.test_conventions import check_problem
 from tests.api.test_models import fit, spec
 
@@ -173,10 +182,10 @@ def test_rows_with_empty_cells_of_a_model_that_dropped_such_rows(client):
                features=["a", "whole"], encoding={"missing": "drop_rows"})  # fmt: skip
     url = f"/v1/models/{made['id']}/predict"
     gaps = pa.table({"a": [1.0, None, 2.0, None], "whole": pa.array([1, 2, None, None], pa.int64())})
-    got = client.post(url, json={"dataset": upload(client, gaps), "interval": 0.5}, headers=LENIENT)
-    if got.status_code == 409:
-        got = client.post(url, json={"dataset": upload(client, gaps)}, headers=LENIENT)
+    got = client.post(url, json={"dataset": upload(client, gaps)}, headers=LENIENT)
     assert [p is None for p in got.json()["predictions"]] == [False, True, True, True]
+    told = client.post(url, json={"dataset": upload(client, gaps), "novelty": True}, headers=LENIENT).json()["novelty"]
+    assert told["columns"][0]["missing"] == {"count": 2, "share": 0.5, "training_share": None, "test": None}
     assert [[i["pointer"] for i in e["problem"]["errors"]] for e in got.json()["errors"]] == [
         ["/rows/1/a"], ["/rows/2/whole"], ["/rows/3/a", "/rows/3/whole"]]  # fmt: skip
 
@@ -253,3 +262,47 @@ def test_the_documented_examples_are_what_is_answered(client):
     assert got["lenient"].keys() == shown.keys()
     assert got["lenient"]["predictions"] == shown["predictions"]
     assert got["novelty"]["novelty"]["columns"][2]["range"]["above"] == 1
+
+
+@pytest.mark.parametrize("columns", [{"other": [1.0, 2.0]}, {"a": [], "whole": [], "k": [], "yes": []}, {"a": [1.0]}])
+@pytest.mark.parametrize("novelty", ["true", "false"])
+def test_tables_without_rows_or_features_are_refused_leniently_too(client, model, columns, novelty):
+    table, sink = pa.table(columns), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    answer = client.post(model, content=sink.getvalue(), params={"novelty": novelty},
+                         headers=LENIENT | {"Content-Type": "application/vnd.apache.arrow.stream"})  # fmt: skip
+    check_problem(answer, 422, "invalid" if not table.num_rows else "invalid-data")
+
+
+NAMES = ["a/b", "~k", "whole"]
+CELLS = {
+    "a/b": st.one_of(st.floats(-9, 9), st.just(None), st.just("1"), st.just(True), st.just(10**400)),
+    "~k": st.sampled_from(["x", "y", "z", None, 3]),
+    "whole": st.one_of(st.integers(-3, 3), st.just(0.5), st.just([1])),
+}
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional=CELLS), min_size=1, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_any_rows_are_sifted_as_one_by_one(rows):
+    encoder = fit_encoder({"a/b": Column("number", np.array([1.0, 2.0])), "whole": Column("integer", np.arange(2.0)),
+                           "~k": Column("category", np.array(["x", "y"], dtype=object))}, Encoding())  # fmt: skip
+    given_rows = Records(SimpleNamespace(fitted=SimpleNamespace(encoder=encoder)), rows)
+    found = lenient.sift(len(rows), given_rows.encode)
+    for i, row in enumerate(rows):
+        try:
+            X, _ = encode(encoder, [row])
+        except InvalidData as e:
+            moved = [(issue.pointer.replace("/rows/0/", f"/rows/{i}/"), issue.code) for issue in e.issues]
+            assert [(issue.pointer, issue.code) for issue in found.problems[i].issues] == moved
+        else:
+            np.testing.assert_array_equal(found.X[found.places.tolist().index(i)], X[0])
+    assert sorted([*found.problems, *found.places.tolist()]) == list(range(len(rows)))
+    table, unreadable = given_rows.columns()
+    unread = ("wrong_type", "missing_column", "not_finite")
+    for name in NAMES:
+        end = "/" + name.replace("~", "~0").replace("/", "~1")
+        bad = [e for p in found.problems.values() for e in p.issues if e.code in unread and e.pointer.endswith(end)]
+        assert unreadable[name] == len(bad)
+        assert len(table[name].values) == len(rows)
