@@ -41,6 +41,7 @@ from service.intake.workbook import as_text
 
 THREADS = 2
 MAX_NAMED = 20
+KEPT = {"null_values", "null_counts", "thousands_separators", "skipped_rows"}  # of formats that become text on the way
 INVISIBLE = "\ufeff\u200b\u2060"  # marks without width that would make a name one that nobody can type
 
 
@@ -123,7 +124,7 @@ def _of_text(
         columns, skipped = _without_rows(columns, masks)
         cells.source["skipped_rows"] = cells.source.get("skipped_rows", 0) + skipped["count"]
         cells.warnings.append(skipped)
-    told = cells.source if how is None else {"null_values": cells.source["null_values"]} | how
+    told = cells.source if how is None else {k: v for k, v in cells.source.items() if k in KEPT} | how
     return _assemble(names, columns, options, source | told, notes + cells.warnings, done=True)
 
 
