@@ -41,7 +41,7 @@ from service.intake.workbook import as_text
 
 THREADS = 2
 MAX_NAMED = 20
-KEPT = {"null_values", "null_counts", "thousands_separators", "skipped_rows"}  # of formats that become text on the way
+KEPT = {"null_values", "null_counts", "thousands", "skipped_rows"}  # of formats that become text on the way
 INVISIBLE = "\ufeff\u200b\u2060"  # marks without width that would make a name one that nobody can type
 
 
