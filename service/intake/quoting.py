@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-SPECIAL = ('"', ",", "\n", "\r")
+SPECIAL = re.compile('[",\\n\\r]')
 
 
 def csv_names(names: Sequence[str]) -> str:
@@ -20,5 +21,5 @@ def csv_row(cells: Sequence[str | None]) -> str:
 def _cell(text: str | None) -> str:
     if text is None:
         return ""
-    plain = text and text == text.strip() and not any(mark in text for mark in SPECIAL)
+    plain = text and text == text.strip() and not SPECIAL.search(text)
     return text if plain else '"' + text.replace('"', '""') + '"'
