@@ -2,7 +2,7 @@
 
 `python -m benchmarks.ingest [MEGABYTES …]` makes a table of 18 decimals, a whole number and a text per row of each size
 (300 and 2000), then one of 15 mixed columns, and prints a JSON object for each. Upload and bare reader take turns, so
-that what else the machine does falls on both; the ratio is that of their medians.
+that what else the machine does falls on both; ratios are of their medians, in seconds and in processor seconds.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ STEP = 200_000
 BARE = """
 import sys, time, pyarrow.csv as c
 for _ in range(2):
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     c.read_csv(sys.argv[1], parse_options=c.ParseOptions(newlines_in_values=True))
-print(time.perf_counter() - start)
+print(time.perf_counter() - start, time.process_time() - used)
 """
 PORT = 8101
 
@@ -71,9 +71,16 @@ def make(path: Path, kind: Callable[..., pa.Table], megabytes: float) -> int:
     return rows
 
 
-def bare(path: Path) -> float:
-    """Seconds of Arrow's reader in a process of its own, the second time."""
-    return float(subprocess.run([sys.executable, "-c", BARE, path], capture_output=True, check=True).stdout)
+def bare(path: Path) -> tuple[float, ...]:
+    """Seconds and processor seconds of Arrow's reader in a process of its own, the second time."""
+    answer = subprocess.run([sys.executable, "-c", BARE, path], capture_output=True, check=True)
+    return tuple(map(float, answer.stdout.split()))
+
+
+def processor(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def anonymous(pid: int) -> int:
@@ -103,9 +110,9 @@ def server(folder: Path) -> Iterator[int]:
         process.wait()
 
 
-def upload(path: Path, pid: int) -> tuple[float, int]:
-    """Seconds of one upload by curl, and the peak of anonymous memory above what it was before."""
-    before, peak, done = anonymous(pid), [0], threading.Event()
+def upload(path: Path, pid: int) -> tuple[float, float, int]:
+    """Seconds of one upload by curl, the server's processor seconds, its peak of anonymous memory above that before."""
+    before, peak, done, used = anonymous(pid), [0], threading.Event(), processor(pid)
 
     def watch() -> None:
         while not done.wait(0.01):
@@ -119,13 +126,13 @@ def upload(path: Path, pid: int) -> tuple[float, int]:
         ["curl", "-s", "-T", path, "-X", "POST", "-H", "content-type: text/csv", "-H", "expect:", url],
         capture_output=True, check=True,
     )  # fmt: skip
-    seconds = time.perf_counter() - start
+    seconds, used = time.perf_counter() - start, processor(pid) - used
     done.set()
     watcher.join()
     record = json.loads(answer.stdout)
     request = urllib.request.Request(f"{url}/{record['id']}", method="DELETE")
     urllib.request.urlopen(request).read()
-    return seconds, peak[0] - before
+    return seconds, used, peak[0] - before
 
 
 def timed(call: Callable[[], Any]) -> tuple[dict[str, float], Any]:
@@ -157,12 +164,13 @@ def main(sizes: list[float]) -> None:
             path = Path(folder) / "table.csv"
             rows = make(path, kind, size)
             with server(Path(folder)) as pid:
-                turns = [(bare(path), *upload(path, pid)) for _ in range(REPEATS)]
-            reader, ours, memory = zip(*turns, strict=True)
+                turns = [(*bare(path), *upload(path, pid)) for _ in range(REPEATS)]
+            reader, reader_cpu, ours, ours_cpu, memory = zip(*turns, strict=True)
             told = {
                 "table": name, "megabytes": round(path.stat().st_size / 1e6), "rows": rows,
                 "bare_s": [round(s, 2) for s in reader], "upload_s": [round(s, 2) for s in ours],
                 "ratio": round(statistics.median(ours) / statistics.median(reader), 2),
+                "cpu_ratio": round(statistics.median(ours_cpu) / statistics.median(reader_cpu), 2),
                 "memory_mb": [round(m / 1e6) for m in memory],
             }  # fmt: skip
             if size <= 500:
