@@ -54,7 +54,8 @@ class Cluster:
 
     def start_workers(self) -> None:
         """Start the workers; returns when all are ready. Kernels are compiled before, once for all of them."""
-        subprocess.run([sys.executable, "-c", WARM], cwd=ROOT, check=True, timeout=START_SECONDS)
+        if self.preload == "service.dask_worker":  # the other one loads no kernels
+            subprocess.run([sys.executable, "-c", WARM], cwd=ROOT, check=True, timeout=START_SECONDS)
         self.crew = self._start(
             "worker", self.address, "--nthreads", "1", "--nworkers", str(self.workers), "--host", "127.0.0.1",
             "--death-timeout", "60", "--local-directory", str(self.folder / "scratch"), "--preload", self.preload,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from distributed import Client
 
 from service.settings import Settings
 from tests.dask_cluster import START_SECONDS, Cluster, encryption, running
-from tests.faults.bench import eventually, gone
+from tests.faults.bench import ROOT, eventually, gone
 from tests.faults.service import Served, free_port, table
 
 pytestmark = [
@@ -24,6 +25,18 @@ pytestmark = [
 ]
 ROWS = [{f"x{j}": 0.25 * j - 0.1 * i for j in range(6)} for i in range(20)]
 TREES = 500
+PIDS = """
+import os, sys
+from service.adapters.dask_spread import DaskSpread
+from service.adapters.objects import LocalObjects
+from service.ports import Report
+from service.settings import Settings
+from tests.spread_work import pid
+from tests.test_spread import job
+settings = Settings.from_env(os.environ, dask=sys.argv[1])
+with DaskSpread(settings, LocalObjects(settings.data)).session(job(), Report(lambda progress: None, 1)) as engine:
+    print(*engine.mapper(pid, range(3), ()))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -162,15 +175,11 @@ def test_without_a_scheduler_local_cores_do_the_work_and_the_model_says_so(tmp_p
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
 def test_a_cluster_behind_tls_serves_who_has_the_certificate_and_hears_nobody_else(tmp_path: Path) -> None:
     tls, settings = encryption(tmp_path), Settings(data=tmp_path / "data")
-    with running(tmp_path, settings, workers=1, tls=tls) as cluster:
-        served = Served(settings.data, POSTFIT_DASK=cluster.address, **tls)
-        try:
-            served.upload(table(200), "blobs")
-            model = fit(served, trees=5)
-            assert served.ended(model["job"])["state"] == "succeeded"
-            warnings = served.http.get(f"/v1/models/{model['id']}").json()["warnings"]
-            assert not [w for w in warnings if w["code"].startswith("engine")]
-        finally:
-            assert served.stop() == 0
+    with running(tmp_path, settings, workers=1, preload="service.adapters.spread_payload", tls=tls) as cluster:
+        work = [sys.executable, "-c", PIDS, cluster.address]
+        env = {**os.environ, **tls, **settings.to_env()}
+        found = subprocess.run(work, env=env, cwd=ROOT, check=True, capture_output=True, text=True)
+        with cluster.client() as client:
+            assert set(found.stdout.split()) == {str(pid) for pid in client.run(os.getpid).values()}
         with pytest.raises(OSError, match="closed"):
             Client(cluster.address.replace("tls", "tcp"), timeout=5.0, set_as_default=False)
