@@ -47,13 +47,16 @@ def shown(found: list[Json]) -> str:
     return ", ".join(f"row {cell['row']}: {cell['value'][:40]!r}" for cell in found[:SHOWN])
 
 
-def hints(cells: pa.Array, text: pa.Array, sample: pa.Array, decimal: str) -> tuple[Json, ...]:
+def hints(
+    cells: pa.Array, text: pa.Array, sample: pa.Array, decimal: str, nulls: tuple[str, ...]
+) -> tuple[Json, ...]:
     """Warnings about a column that stays text: nearly numbers, dates, money, words like `n.a.`. O(n), mostly O(1).
 
     In `cells` words for a missing value are missing, in `text` quoted ones are not; `sample` is some of `cells`.
+    `nulls` are the words that would be missing among numbers.
     """
     sample = pc.utf8_trim_whitespace(sample)
-    return _mixed(cells, sample, decimal) or _looks(sample, decimal) or _like_null(text)
+    return _mixed(cells, sample, decimal, nulls) or _looks(sample, decimal) or _like_null(text)
 
 
 def option(bad: pa.Array, decimal: str) -> str:
@@ -65,18 +68,20 @@ def _share(sample: pa.Array, pattern: str) -> float:
     return float(pc.mean(pc.match_substring_regex(sample, pattern)).as_py() or 0.0)
 
 
-def _mixed(cells: pa.Array, sample: pa.Array, decimal: str) -> tuple[Json, ...]:
+def _mixed(cells: pa.Array, sample: pa.Array, decimal: str, nulls: tuple[str, ...]) -> tuple[Json, ...]:
     """Mostly numbers: how many cells are none, and the first of them."""
     pattern = number_pattern(decimal)
     if not _share(sample, pattern):
         return ()
-    good = pc.match_substring_regex(pc.utf8_trim_whitespace(cells), pattern)
-    numbers, valid = pc.sum(good).as_py() or 0, len(cells) - cells.null_count
+    trimmed = pc.utf8_trim_whitespace(cells)
+    empty = pc.is_in(trimmed, pa.array(nulls, cells.type))
+    good = pc.match_substring_regex(trimmed, pattern)
+    numbers, valid = pc.sum(good).as_py() or 0, len(cells) - cells.null_count - pc.sum(empty).as_py()
     if 2 * numbers < valid or not numbers:
         return ()
     if numbers == valid:
         return (warning("out_of_range", "has numbers beyond the range of doubles and stays text."),)
-    found, count = cells_of(pc.invert(good), cells), valid - numbers
+    found, count = cells_of(pc.and_not(pc.invert(good), empty), cells), valid - numbers
     text = f"is text because {count} of {valid} values are not numbers ({shown(found)})."
     advice = (
         "Correct these cells, or name them in null_values; to make them missing set types to number with "

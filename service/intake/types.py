@@ -77,7 +77,7 @@ def _infer(cells: pa.Array, rules: Rules) -> Typed:
     if found is not None:
         return found
     text = without(cells, ("",) if "" in rules.nulls else ())
-    return Typed(text, text_type(text), hints(without(bare, ("",)), text, sample, rules.decimal))
+    return Typed(text, text_type(text), hints(without(bare, ("",)), text, sample, rules.decimal, rules.loose))
 
 
 def _doubted(found: Typed, cells: pa.Array, rules: Rules) -> Typed:
