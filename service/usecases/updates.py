@@ -87,7 +87,8 @@ class Updates:
         known = old.fitted.reference
         if known is None:
             return None
-        table, _ = self.inference.given(old, chosen(job.spec)).columns()
+        given = chosen(job.spec)
+        table, _ = self.inference.choosing(given.pop("where", None)).given(old, given).columns()
         return known.minus(table) if job.kind == "forget" else known.plus(table)
 
 

@@ -88,3 +88,14 @@ def test_updates_and_their_undoing_are_followed(client, inline):
     refused = client.post(f"/v1/models/{grown.json()['id']}/forget", json={"rows": strange}, headers=WAIT)
     assert refused.status_code == 422
     assert "cannot have seen" in refused.json()["detail"]
+
+
+def test_only_the_rows_that_conditions_choose_are_followed(client):
+    data = table()
+    model = fit(client, **body(upload(client, data), name="grows"))
+    change = {"dataset": upload(client, data), "where": [{"column": "whole", "op": ">=", "value": 6}]}
+    grown = client.post(f"/v1/models/{model['id']}/update", json=change, headers=WAIT)
+    assert grown.status_code == 201, grown.text
+    known, whole = reference(client, grown.json()), data["whole"].to_numpy()
+    assert known.rows == grown.json()["rows"] == len(data) + int((whole >= 6).sum())
+    check_true(known, "whole", np.concatenate([whole, whole[whole >= 6]]))
