@@ -100,6 +100,10 @@ def test_a_forest_and_restarts_have_the_bits_of_a_local_fit(cluster, monkeypatch
     {"estimator": {"algorithm": "bayesian_linear_regression", "params": {}}, "target": "petal_width",
      "features": ["sepal_length", "petal_length"], "validation": {"method": "none"},
      "chunks": {"rows": 20, "threads": 1, "memory_bytes": 1 << 20}},
+    {"estimator": {"algorithm": "bayesian_linear_regression", "params": {}}, "target": "petal_width",
+     "features": ["sepal_length", "petal_length"], "chunks": {"rows": 20, "threads": 1, "memory_bytes": 1 << 20},
+     "rows": {"where": [{"not": {"column": "sepal_width", "op": "<", "value": 2.9}}], "sample": 60},
+     "validation": {"method": "split_column", "column": "species", "validation": ["setosa"]}},
 ])  # fmt: skip
 def test_a_fit_with_its_folds_or_chunks_is_that_of_one_host(cluster, more):
     services = build(settings_of(cluster))
