@@ -252,11 +252,12 @@ def test_scores_updates_and_oblivion_of_chosen_rows_are_those_of_their_table(cli
         return client.post(f"/v1/models/{of['id']}/posterior", json=row).json()["distributions"][0]["mean"]
 
     changed = []
-    for place, body in ((f"{here}/forget", {"dataset": whole, "where": where}),
-                        (f"/v1/models/{small['id']}/update", {"dataset": whole, "where": where})):  # fmt: skip
-        answer = client.post(place, json=body, headers={"Prefer": "wait=60"})
-        assert (answer.status_code, answer.json()["state"]) == (201, "ready"), answer.text
-        changed.append(answer.json())
+    for place in (f"{here}/forget", f"/v1/models/{small['id']}/update"):
+        by_where, by_table = (client.post(place, json=body, headers={"Prefer": "wait=60"})
+                              for body in ({"dataset": whole, "where": where}, {"dataset": other}))  # fmt: skip
+        assert (by_where.status_code, by_where.json()["state"]) == (201, "ready"), by_where.text
+        assert by_where.json()["artifact"]["sha256"] == by_table.json()["artifact"]["sha256"]
+        changed.append(by_where.json())
     assert [m["rows"] for m in changed] == [len(rest), 200]
     assert [m["selection"] for m in changed] == [None, None]
     assert mean(changed[0]) == pytest.approx(mean(small), rel=1e-9)
