@@ -103,7 +103,8 @@ def columns_of(
     if fit.issues:
         issues = sorted(fit.issues, key=lambda i: not i.pointer.startswith("/columns"))
         others = [n for n in (*table.column_names, *extra) if n not in out]
-        there = f"; other columns there: {', '.join(others[:20])}" if issues[0].code == "missing_column" else ""
+        told = others and issues[0].code == "missing_column"
+        there = f"; other columns there: {', '.join(others[:20])}" if told else ""
         said = f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such{there})"
         raise InvalidData(said, issues[: most_issues()])
     return out

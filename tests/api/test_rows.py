@@ -260,6 +260,13 @@ def check_misfit(column, cell, code, client, everything):
     assert [(e["pointer"], e["code"]) for e in errors] == [(f"/columns/{column}", "missing_column")]
 
 
+def test_a_table_without_the_columns_tells_which_it_has(client, everything):
+    answer = ask(client, everything.model, b"b;c\n1;2\n", CSV)
+    assert "other columns there: b, c)" in check_problem(answer, 422, "invalid-data")["detail"]
+    answer = ask(client, everything.model, b"text\na\n", CSV)
+    assert "other columns" not in check_problem(answer, 422, "invalid-data")["detail"]
+
+
 def test_an_ill_typed_column_of_a_dataset_is_pointed_at(client, everything):
     good = pa.table({n: [r[n] for r in everything.rows] for n in everything.rows[0]})
     wrong = good.set_column(0, "number", pa.array(["x", "y", "z"]))
