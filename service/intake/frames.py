@@ -20,11 +20,13 @@ from service.disk import full_disk
 from service.errors import Malformed, TooLarge
 from service.intake.delimited import read_cells
 from service.intake.findings import MAX_COLUMNS, ReadOptions, Shelf
+from service.intake.messages import Odd, decoded_bytes
 from service.intake.read import tidy_names
 from service.intake.types import Rules
 
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The mark that ends an Arrow stream; without it nobody can tell whether all of it came."""
+MAGIC = b"ARROW1"
 MAX_DECODED = 1 << 30
 BATCH = 1 << 16
 Batches = Iterable[Any]
@@ -62,7 +64,7 @@ def open_frame(frame: Frame, wanted: Sequence[str], words: Collection[str], rows
         cells.table.validate(full=True)
     except pa.ArrowMemoryError as e:
         raise TooLarge(f"the {frame.form} body decodes to more than there is memory for") from e
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, Odd) as e:
         reason = str(e).split("\n", maxsplit=1)[0][:300]
         raise Malformed(f"the {frame.form} body is damaged or cut off: {reason}") from e
     return cells
@@ -92,7 +94,8 @@ def _chosen(table: pa.Table, wanted: Sequence[str], notes: list[str], rules: Rul
 def _arrow(data: bytes, wanted: list[str], rows: int) -> Cells:
     """An Arrow stream or file; every buffer is validated, since bad offsets would crash."""
     source = pa.BufferReader(data)
-    file = data.startswith(b"ARROW1")
+    file = data.startswith(MAGIC)
+    _roomy(data[len(MAGIC) + 2 :] if file else data)
     reader: Any = pa.ipc.open_file(source) if file else pa.ipc.open_stream(source)
     names = _names(reader.schema, wanted)
     batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if file else reader
@@ -101,6 +104,15 @@ def _arrow(data: bytes, wanted: list[str], rows: int) -> Cells:
         _ended(data, source.tell())
     schema = pa.schema([reader.schema.field(n) for n in names])
     return Cells(pa.Table.from_batches(taken, schema), [n for n in reader.schema.names if n not in names])
+
+
+def _roomy(data: bytes) -> None:
+    """TooLarge where the messages of a stream say that they decode to more than is taken, before any is decoded."""
+    size = 0
+    for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(data)):
+        size += decoded_bytes(message)
+        if size > MAX_DECODED:
+            raise TooLarge(f"the body decodes to more than {MAX_DECODED} bytes")
 
 
 def _ended(data: bytes, at: int) -> None:

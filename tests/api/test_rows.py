@@ -9,6 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -340,6 +341,21 @@ def test_bodies_are_capped_however_they_are_packed(client, everything, services)
     assert packed.status_code == 200, packed.text
     object.__setattr__(services.settings, "body_bytes", 300)
     check_problem(ask(client, everything.model, arrow(table), STREAM), 413, "too-large")
+
+
+@pytest.mark.parametrize(("media", "new"), [(STREAM, pa.ipc.new_stream), (FILE, pa.ipc.new_file)])
+def test_bodies_that_grow_when_they_are_decoded_are_refused_before_that(client, everything, media, new):
+    """2 GiB of zeros in some 10 kB."""
+    zeros = pa.record_batch([pa.array(np.zeros(1 << 26), pa.float64())] * 4, names=["number", "a", "b", "c"])
+    sink = io.BytesIO()
+    with new(sink, zeros.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(zeros)
+    bomb = sink.getvalue()
+    assert len(bomb) < 1 << 20
+    before = psutil.Process().memory_info().rss
+    answer = check_problem(ask(client, everything.model, bomb, media), 413, "too-large")
+    assert "decodes to more" in answer["detail"]
+    assert psutil.Process().memory_info().rss - before < 1 << 29
 
 
 def test_too_many_rows_are_told_of_the_job_that_takes_them(client, everything, monkeypatch):
