@@ -15,7 +15,7 @@ DATE_PART = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 JAVA = {
     "yyyy": "%Y", "uuuu": "%Y", "yy": "%y", "MM": "%m", "M": "%m", "dd": "%d", "d": "%d", "HH": "%H", "H": "%H",
     "hh": "%I", "h": "%I", "a": "%p", "mm": "%M", "m": "%M", "ss": "%S", "s": "%S", "SSS": "%f", "Z": "%z", "X": "%z",
-    "XXX": "%z",
+    3 * "X": "%z",
 }  # fmt: skip
 DEFAULT = "yyyy-MM-dd'T'HH:mm:ss"
 

@@ -156,11 +156,14 @@ def packed(*names: str) -> bytes:
     return sink.getvalue()
 
 
+ROOT = "worksheet"
+
+
 def attacks() -> list[Case]:
     """Small files that want much memory."""
     laughs = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10 if i else "lol"}">' for i in range(10))
-    bomb = f"<?xml version='1.0'?><!DOCTYPE x [{laughs}]><worksheet {xlsx.NAMESPACE}><sheetData><row r='1'>"
-    bomb += "<c r='A1' t='inlineStr'><is><t>&l9;</t></is></c></row></sheetData></worksheet>"
+    bomb = f"<?xml version='1.0'?><!DOCTYPE x [{laughs}]><{ROOT} {xlsx.NAMESPACE}><sheetData><row r='1'>"
+    bomb += f"<c r='A1' t='inlineStr'><is><t>&l9;</t></is></c></row></sheetData></{ROOT}>"
     outer = bomb.replace(laughs, '<!ENTITY l9 SYSTEM "file:///etc/passwd">')
     far = HEAD + line(2, 1, 2) + '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
     words = f"<si><t>{'w' * 32_000}</t></si>"
