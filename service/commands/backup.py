@@ -26,7 +26,7 @@ from service.errors import ArtifactRejected, NotFound, NotReady
 from service.ports import Objects
 from service.settings import Settings
 
-TRIES = 3
+TRIES = 12
 
 
 @dataclass(frozen=True)
