@@ -142,7 +142,8 @@ def test_cells_of_text_are_read_by_the_type_of_the_feature(client):
     odd = "code|size|day|whole\n01|1,5|2020-01-01|7\n1|-2|2021-05-03|1152921504606846977\nNA|1e-7|2022-02-02|3"
     expect_same_bits(ask(client, model, odd.encode("utf-16"), CSV, delimiter="|", decimal=","), want, "options")
     one = ask(client, model, texts[0].splitlines()[0].encode() + b"\n01,1.5,2020-01-01,7", CSV)
-    assert bits(one.json()["predictions"]) == bits(want["predictions"][:1])
+    alone = client.post(f"/v1/models/{model}/predict", json={"rows": rows[:1]}).json()  # BLAS: bits go by request
+    assert bits(one.json()["predictions"]) == bits(alone["predictions"])
     latin = small(client, name=["Å", "b", "Å"])
     body = "name\nÅ\n".encode("latin-1")
     assert ask(client, latin, body, "text/csv; charset=iso-8859-1").status_code == 200
