@@ -125,10 +125,11 @@ class LinearObjective:
         return np.vstack([V, b + W @ self.columns.mean]).ravel() if self.fit_intercept else V.ravel()
 
     def unpack(self, v: Vector) -> tuple[Matrix, Vector]:
-        """Flat unknowns → slopes (q, d) and intercepts (q,) in the units of X."""
+        """Flat unknowns → slopes (q, d) and intercepts (q,) in the units of X; a constant column has the slope 0."""
         d = self.X.shape[1]
         V = v.reshape(self.shape)
-        W = np.ascontiguousarray((V[:d] / self.columns.scale[:, None]).T)
+        slopes = np.where(self.columns.constant[:, None] > 0, 0.0, V[:d] / self.columns.scale[:, None])
+        W = np.ascontiguousarray(slopes.T)
         return W, V[d] - W @ self.columns.mean if self.fit_intercept else np.zeros(len(W))
 
     def to_raw(self) -> Matrix:
