@@ -160,6 +160,9 @@ class Leases(Protocol):
     def version(self) -> int:
         """A cheap number that changes whenever anything another connection wrote is visible here."""
 
+    def cancels(self) -> int:
+        """As `version`, but of requests to cancel; asked after it."""
+
 
 class Ledger(Leases, Protocol):
     """The only owner of jobs."""
@@ -260,34 +263,6 @@ class Upkeep(Protocol):
 
     def forget_runners(self) -> int:
         """Delete the rows of runners that fell silent long ago."""
-
-
-class Datasets(Protocol):
-    """Records of datasets: JSON documents by id, with a revision that grows at each change."""
-
-    def add(self, record: Json) -> None:
-        """Store a new record (has `id`)."""
-
-    def add_made(self, record: Json, job_id: str, attempt: int) -> bool:
-        """Store the record that an attempt of a job made, unless it is no longer held or is to be cancelled."""
-
-    def get(self, dataset_id: str) -> Json:
-        """The record with `revision`; NotFound."""
-
-    def replace(self, dataset_id: str, record: Json, revision: int | None) -> Json:
-        """Change it; Stale when the revision differs (None: any)."""
-
-    def remove(self, dataset_id: str, revision: int | None = None) -> None:
-        """Delete the record; NotFound, Stale."""
-
-    def page(self, *, limit: int, cursor: str | None, name: str | None = None) -> Page:
-        """Records, newest first."""
-
-    def uses(self, sha256: str) -> int:
-        """How many records share the table with this content hash."""
-
-    def unless_used(self, sha256: str, remove: Callable[[], None]) -> bool:
-        """Call `remove` while no record can come to name the table; False, and no call, where one does."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ FORBIDDEN = {
     "ml_core": {"service", "fastapi", "starlette", "httpx", "sqlalchemy", "pyarrow", "joblib", "sklearn"},
     "service/ports.py": {"service.adapters", "service.api", "service.usecases", "service.runner", "fastapi", "ml_core"},
     "service/spread_port.py": {"service.adapters", "service.api", "service.usecases", "service.runner", "fastapi"},
+    "service/dataset_port.py": {"service.adapters", "service.api", "service.usecases", "service.runner", "ml_core"},
     "service/usecases": {"service.api", "service.adapters", "service.container", "service.runner", "fastapi",
                          "starlette", "sqlalchemy"},
     "service/adapters": {"service.api", "service.usecases", "service.container", "fastapi", "starlette"},

@@ -25,15 +25,17 @@ from sqlalchemy import (
     event,
     make_url,
 )
-from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.functions import FunctionElement
 
-from service.adapters.watch import TELL, TELL_WORK, FileWatch, Listener, Watch
+from service.adapters.watch import TELLING, FileWatch, Listener, Tell, Watch
 from service.errors import Invalid, NotReady, ServiceError, StorageFull
 
 BUSY_MILLISECONDS = 10_000
+RESTED_SECONDS = 0.2
 DISK_FULL, READ_ONLY = "53100", "25006"  # PostgreSQL's codes
 PATIENCE = {
     "connect_timeout": 10, "keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3,
@@ -91,22 +93,26 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self, quiet: bool = False, work: bool = False) -> Iterator[Connection]:
+    def write(self, tell: Tell | None = "all") -> Iterator[Connection]:
         """A write transaction; on SQLite it takes the write lock at once, so it never fails half-way.
 
-        On PostgreSQL its commit wakes who watches, unless it is `quiet`: nothing that anybody waits for. It wakes
-        runners only where it gives them `work`.
+        On PostgreSQL its commit wakes `all` who watch but runners, who hear of `work` and `cancel` only; with None
+        nobody: it is nothing that anybody waits for.
         """
         with translated(), self.engine.connect() as connection:
             connection.execution_options(write=True)
             with connection.begin():
                 yield connection
-                if not quiet and self.dialect == "postgresql":
-                    connection.exec_driver_sql(f"{TELL_WORK if work else TELL}; COMMIT")  # in one round trip
+                if tell is not None and self.dialect == "postgresql":
+                    connection.exec_driver_sql(f"{TELLING[tell]}; COMMIT")  # in one round trip
 
     def version(self) -> int:
         """A number that changes when others have committed; costs no round trip."""
         return self._watching().version()
+
+    def cancels(self) -> int:
+        """A number that changes when others may have asked to cancel a job; costs no round trip."""
+        return self._watching().cancels()
 
     def fileno(self) -> int:
         """A descriptor that is readable when others may have committed; `version` resets it. -1: there is none."""
@@ -137,7 +143,6 @@ def connect(url: str, *, work: bool = False) -> Database:
         Path(target.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(
         target, connect_args=_unless_given(target), pool_size=20, max_overflow=20,
-        pool_pre_ping=target.get_backend_name() != "sqlite",
         json_serializer=lambda value: msgspec.json.encode(value).decode(), json_deserializer=msgspec.json.decode,
     )  # fmt: skip
     if engine.dialect.name == "sqlite":
@@ -145,6 +150,7 @@ def connect(url: str, *, work: bool = False) -> Database:
         event.listen(engine, "begin", _begin)
     else:
         event.listen(engine, "handle_error", _give_up_read_only)
+        _ping_rested(engine)
     return Database(engine, work)
 
 
@@ -180,6 +186,29 @@ def _switch_to_wal(driver: Any) -> None:
 def _begin(connection: Connection) -> None:
     write = connection.get_execution_options().get("write", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _ping_rested(engine: Engine) -> None:
+    """A connection that its server may have closed meanwhile is proved on its way out of the pool.
+
+    What SQLAlchemy's `pool_pre_ping` does, but not for a connection that was in use a moment ago: the ping costs as
+    much as a statement.
+    """
+
+    def note(driver: Any, record: ConnectionPoolEntry) -> None:
+        record.info["used"] = time.monotonic()
+
+    def prove(driver: Any, record: ConnectionPoolEntry, proxy: object) -> None:
+        now = time.monotonic()
+        if now - record.info.get("used", now) < RESTED_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(driver)
+        except engine.dialect.loaded_dbapi.Error as broken:
+            raise InvalidatePoolError from broken
+
+    event.listen(engine, "checkin", note)
+    event.listen(engine, "checkout", prove)
 
 
 def _give_up_read_only(context: ExceptionContext) -> None:

@@ -90,7 +90,7 @@ class SqlDatasets:
 
     def unless_used(self, sha256: str, remove: Callable[[], None]) -> bool:
         """Call `remove` while no record can come to name the table; False, and no call, where one does."""
-        with self.db.write(quiet=True) as c:
+        with self.db.write(tell=None) as c:
             hold(c)
             if c.execute(select(datasets.c.id).where(datasets.c.sha256 == sha256).limit(1)).first() is not None:
                 return False

@@ -35,7 +35,7 @@ def tell(connection: Connection, name: str, value: Any) -> None:
 def tell_once(db: Database, name: str, value: Any) -> Any:
     """Write a fact that nobody told yet; returns what it is now, of many tellers the first one's value."""
     new = INSERT[db.dialect](facts).values(name=name, value=value, updated=Now()).on_conflict_do_nothing()
-    with db.write(quiet=True) as connection:
+    with db.write(tell=None) as connection:
         connection.execute(new)
         return connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar_one()
 

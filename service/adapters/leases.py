@@ -15,9 +15,12 @@ from sqlalchemy import (
     and_,
     bindparam,
     exists,
+    false,
+    func,
     insert,
     or_,
     select,
+    union_all,
     update,
 )
 
@@ -64,28 +67,44 @@ _ROW: Select[Any] = select(
 _LOCK = _ROW.where(_FENCE).with_for_update()
 _OWN = _ROW.where(jobs.c.owner == _given("owner"), jobs.c.state == "running").with_for_update()
 _END = {again: _end(again) for again in (True, False)}
+_SUCCEED = (
+    update(jobs)
+    .where(_FENCE, jobs.c.cancel_requested == false())
+    .values(
+        state="succeeded", result=_given("result"), error=None, log_tail=_given("log_tail"),
+        progress=func.coalesce(_given("progress"), jobs.c.progress), lease_until=None, finished=Now(),
+    )
+)  # fmt: skip
 _RECORD = insert(job_attempts).values(
     **{c.name: bindparam(c.name, type_=c.type) for c in job_attempts.c if c.name != "finished"}, finished=Now()
 )
 _WAITING = select(*(exists(select(jobs.c.id).where(_ready(lane))).label(lane) for lane in LANES))
-# The CTE is evaluated once; as a plain subquery PostgreSQL may run it again and lock more than n rows.
-_BEST = (
-    select(jobs.c.id)
-    .where(_ready(_given("lane")))
-    .order_by(jobs.c.rank, jobs.c.id)
-    .limit(bindparam("n", type_=Integer()))
-    .with_for_update(skip_locked=True)
-    .cte("best")
-)
-_TAKE = (
-    update(jobs)
-    .where(jobs.c.id.in_(select(_BEST.c.id)), jobs.c.state == "queued")
-    .values(
-        state="running", attempt=jobs.c.attempt + 1, owner=_given("owner"), started=Now(), progress=None, log_tail="",
-        lease_until=Now() + bindparam("lease", type_=Double()),
-    )
-    .returning(jobs)
-)  # fmt: skip
+
+
+def _best(lane: Lane, limit: Any) -> Any:
+    # A CTE is evaluated once; as a plain subquery PostgreSQL may run it again and lock more than n rows.
+    ordered = select(jobs.c.id).where(_ready(lane)).order_by(jobs.c.rank, jobs.c.id).limit(limit)
+    return ordered.with_for_update(skip_locked=True).cte(f"best_{lane}")
+
+
+def _take(*best: Any) -> Any:
+    """The one UPDATE out of `queued`: of the jobs in these tables."""
+    return (
+        update(jobs)
+        .where(jobs.c.id.in_(union_all(*(select(table.c.id) for table in best))), jobs.c.state == "queued")
+        .values(
+            state="running", attempt=jobs.c.attempt + 1, owner=_given("owner"), started=Now(), progress=None,
+            log_tail="", lease_until=Now() + bindparam("lease", type_=Double()),
+        )
+        .returning(jobs)
+    )  # fmt: skip
+
+
+_N = {lane: bindparam(f"n_{lane}", type_=Integer()) for lane in LANES}
+_LONG = _best("long", _N["long"])
+_LEFT = _N["instant"] + _N["long"] - select(func.count()).select_from(_LONG).scalar_subquery()
+_TAKE = _take(_LONG, _best("instant", _N["instant"]))
+_FILL = _take(_LONG, _best("instant", _LEFT))  # long places that no long job wants serve instant ones
 
 
 class SqlLeases:
@@ -103,8 +122,7 @@ class SqlLeases:
         if not found:
             return []
         with self.db.write() as connection:
-            rows = [row for lane in found for row in self._take(connection, owner, lane, wanted[lane])]
-        return [Claim(job_of(row), row.attempt, owner) for row in rows]
+            return self._taken(connection, _TAKE, owner, wanted)
 
     def exchange(self, owner: str, outcomes: Sequence[Outcome], free: Mapping[Lane, int]) -> list[Claim]:
         """End attempts and take new jobs in one transaction; long places without a long job serve instant ones."""
@@ -114,30 +132,20 @@ class SqlLeases:
                 if not _waiting(connection, dict.fromkeys(LANES, 1) if wanted else {}):
                     return []
         with self.db.write() as connection:
-            for outcome in outcomes:
-                self._settle(connection, outcome)
-            rows = self._fill(connection, owner, wanted)
+            self._settle(connection, outcomes)
+            return self._taken(connection, _FILL, owner, wanted) if wanted else []
+
+    def _taken(self, connection: Connection, take: Any, owner: str, wanted: Mapping[Lane, int]) -> list[Claim]:
+        places = {f"n_{lane}": wanted.get(lane, 0) for lane in LANES}
+        rows = connection.execute(take, {**places, "given_owner": owner, "lease": self._settings.lease_seconds}).all()
+        rows = sorted(rows, key=lambda row: (LANES.index(row.lane), row.rank, row.id))
         return [Claim(job_of(row), row.attempt, owner) for row in rows]
-
-    def _fill(self, connection: Connection, owner: str, wanted: Mapping[Lane, int]) -> list[Row[Any]]:
-        waiting = _waiting(connection, dict.fromkeys(LANES, 1)) if wanted else []
-        long = wanted.get("long", 0)
-        rows = list(self._take(connection, owner, "long", long)) if long and "long" in waiting else []
-        instant = wanted.get("instant", 0) + long - len(rows)
-        if instant and "instant" in waiting:
-            rows += self._take(connection, owner, "instant", instant)
-        return rows
-
-    def _take(self, connection: Connection, owner: str, lane: Lane, n: int) -> Sequence[Row[Any]]:
-        given = {"given_lane": lane, "n": n, "given_owner": owner, "lease": self._settings.lease_seconds}
-        rows = connection.execute(_TAKE, given).all()
-        return sorted(rows, key=lambda row: (row.rank, row.id))
 
     def renew(self, owner: str, claims: Sequence[Claim]) -> list[Claim]:
         """Extend the leases; returns the claims still held and not asked to cancel."""
         if not claims:
             return []
-        with self.db.write(quiet=True) as connection:
+        with self.db.write(tell=None) as connection:
             rows = connection.execute(
                 update(jobs)
                 .where(jobs.c.owner == owner, self._any(claims))
@@ -168,29 +176,44 @@ class SqlLeases:
     ) -> bool:  # fmt: skip
         """End the attempt; False, and nothing is written, when the claim is no longer held."""
         with self.db.write() as connection:
-            return self._settle(connection, Outcome(claim, state, result, error, attempt, log_tail))
+            return self._settle(connection, [Outcome(claim, state, result, error, attempt, log_tail)]) == 1
 
-    def _settle(self, connection: Connection, outcome: Outcome) -> bool:
+    def _settle(self, connection: Connection, outcomes: Sequence[Outcome]) -> int:
+        """End the attempts that are still held and record them; how many those were."""
+        ended = [o for o in outcomes if self._succeed(connection, o) or self._conclude(connection, o)]
+        if ended:
+            connection.execute(_RECORD, [_attempt(o.claim, o.attempt, o.error) for o in ended])
+        return len(ended)
+
+    def _succeed(self, connection: Connection, outcome: Outcome) -> bool:
+        """The usual end in one statement; False when the claim is not held, or somebody asked to cancel."""
+        if outcome.state != "succeeded":
+            return False
+        given = {"result": outcome.result, "log_tail": rules.tail(outcome.log_tail), "progress": outcome.progress}
+        values = {f"given_{name}": value for name, value in given.items()}
+        return connection.execute(_SUCCEED, {**_fence(outcome.claim), **values}).rowcount == 1
+
+    def _conclude(self, connection: Connection, outcome: Outcome) -> bool:
+        """Any end, by the rules; False when the claim is not held."""
         row = connection.execute(_LOCK, _fence(outcome.claim)).one_or_none()
         if row is None:
             return False
         self._end(connection, row, outcome.state, result=outcome.result, error=outcome.error,
                   log_tail=outcome.log_tail, progress=outcome.progress)  # fmt: skip
-        connection.execute(_RECORD, _attempt(row, outcome.attempt, outcome.error))
         return True
 
     def release(self, claims: Sequence[Claim]) -> int:
         """Hand jobs back to the queue unfinished; the attempt does not count. Returns how many were still held."""
         if not claims:
             return 0
-        with self.db.write(work=True) as connection:
+        with self.db.write(tell="work") as connection:
             rows = [connection.execute(_LOCK, _fence(claim)).one_or_none() for claim in claims]
             return self._hand_back(connection, [row for row in rows if row is not None])
 
     def disown(self, owner: str, held: Sequence[Claim]) -> int:
         """Hand back, uncounted, what the owner runs by the ledger but does not hold: claims whose answer was lost."""
         ours = {(claim.job.id, claim.attempt) for claim in held}
-        with self.db.write(work=True) as connection:
+        with self.db.write(tell="work") as connection:
             rows = connection.execute(_OWN, {"given_owner": owner}).all()
             return self._hand_back(connection, [row for row in rows if (row.id, row.attempt) not in ours])
 
@@ -209,8 +232,9 @@ class SqlLeases:
         with self.db.write() as connection:
             rows = connection.execute(silent.with_for_update(skip_locked=True)).all()
             for row in rows:
-                self._end(connection, row, "queued", error=rules.worker_lost(), log_tail=row.log_tail)
-                connection.execute(_RECORD, _attempt(row, None, rules.worker_lost()))
+                claim, error = Claim(job_of(row), row.attempt, row.owner), rules.worker_lost()
+                self._end(connection, row, "queued", error=error, log_tail=row.log_tail)
+                connection.execute(_RECORD, _attempt(claim, None, error))
         return len(rows)
 
     def _end(
@@ -251,9 +275,9 @@ def _fence(claim: Claim) -> Json:
     return {"given_id": claim.job.id, "given_attempt": claim.attempt, "given_owner": claim.owner}
 
 
-def _attempt(row: Row[Any], attempt: Attempt | None, error: Json | None) -> Json:
-    a = attempt or Attempt(host=row.owner, pid=0, exit_code=None, peak_rss_bytes=0, cpu_seconds=0.0)
+def _attempt(claim: Claim, attempt: Attempt | None, error: Json | None) -> Json:
+    a = attempt or Attempt(host=claim.owner, pid=0, exit_code=None, peak_rss_bytes=0, cpu_seconds=0.0)
     return {
-        "job_id": row.id, "attempt": row.attempt, "owner": row.owner, "host": a.host, "pid": a.pid,
+        "job_id": claim.job.id, "attempt": claim.attempt, "owner": claim.owner, "host": a.host, "pid": a.pid,
         "exit_code": a.exit_code, "peak_rss_bytes": a.peak_rss_bytes, "cpu_seconds": a.cpu_seconds, "error": error,
     }  # fmt: skip

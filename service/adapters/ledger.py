@@ -62,7 +62,7 @@ class SqlLedger(SqlLeases):
         `once`: where a job makes the resource already, that one is returned instead; NotFound where a dataset or
         model that it needs is gone.
         """
-        with self.db.write(work=True) as connection:
+        with self.db.write(tell="work") as connection:
             if once and (known := self._maker(connection, new.resource)):
                 return known
             if once:
@@ -146,7 +146,7 @@ class SqlLedger(SqlLeases):
 
     def cancel(self, job_id: str) -> Job:
         """Cancel: a queued job at once, a running one by a flag its runner sees; Conflict when it ended otherwise."""
-        with self.db.write(work=True) as connection:
+        with self.db.write(tell="cancel") as connection:
             row = connection.execute(select(jobs).where(jobs.c.id == job_id).with_for_update()).one_or_none()
             if row is None:
                 raise NotFound(f"there is no job {job_id}")
@@ -162,6 +162,10 @@ class SqlLedger(SqlLeases):
     def version(self) -> int:
         """A cheap number that changes whenever anything another connection wrote is visible here."""
         return self.db.version()
+
+    def cancels(self) -> int:
+        """A cheap number that changes whenever others may have asked to cancel a job; asked after `version`."""
+        return self.db.cancels()
 
     def _one(self, query: Select[Any], given: Json, missing: str) -> Job:
         with self.db.read() as connection:

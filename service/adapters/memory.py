@@ -238,6 +238,10 @@ class MemoryLedger(MemoryLeases):
         """A number that changes with every change."""
         return self._version
 
+    def cancels(self) -> int:
+        """The version."""
+        return self._version
+
     def _placed(self, row: _Row) -> Job:
         if not row.queued:
             return replace(row.job, queue_position=None)

@@ -36,7 +36,7 @@ class SqlRunners:
     def beat(self, facts: RunnerFacts) -> None:
         """Write the row, and drop those of runners that fell silent long ago."""
         values = asdict(facts)
-        with self.db.write(quiet=True) as c:
+        with self.db.write(tell=None) as c:
             known = c.execute(update(runners).where(runners.c.owner == facts.owner).values(**values, beat=Now()))
             if not known.rowcount:
                 c.execute(insert(runners).values(**values, started=Now(), beat=Now()))

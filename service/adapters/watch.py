@@ -9,7 +9,7 @@ import selectors
 import threading
 import time
 from contextlib import closing, suppress
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from zlib import crc32
 
 from sqlalchemy import Engine
@@ -20,13 +20,18 @@ from service.errors import NotReady
 log = logging.getLogger("postfit.database")
 CHANNEL = "left('postfit_' || current_schema(), 63)"  # PostgreSQL cuts longer names
 WORK = "left('postfit_work_' || current_schema(), 63)"  # of commits that give runners something to do
-TELL = f"SELECT pg_notify({CHANNEL}, '')"
-TELL_WORK = f"SELECT pg_notify({CHANNEL}, ''), pg_notify({WORK}, '')"
+Tell = Literal["all", "work", "cancel"]
+TELLING: dict[Tell, str] = {
+    "all": f"SELECT pg_notify({CHANNEL}, '')",
+    "work": f"SELECT pg_notify({CHANNEL}, ''), pg_notify({WORK}, '')",
+    "cancel": f"SELECT pg_notify({CHANNEL}, ''), pg_notify({WORK}, 'cancel')",
+}
 _IN_MODIFY = 0x2
 _BYTES = 65_536
 OPEN_SECONDS = 1.0  # who asks first waits so long for the connection; a silent host may take far longer to refuse
 PROOF_SECONDS = 0.5
 POLL_SECONDS = 1.0
+FLOOD_SECONDS = 0.002  # changes that follow each other faster are told together
 AGAIN_SECONDS = (0.1, 1.0)  # until then a database that came back is still "away"
 
 
@@ -35,6 +40,9 @@ class Watch(Protocol):
 
     def version(self) -> int:
         """A number that differs after others have committed; NotReady while the database is away."""
+
+    def cancels(self) -> int:
+        """A number that differs after others may have asked to cancel a job; asked after `version`."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when `version` should be asked again; -1 when there is none."""
@@ -54,12 +62,18 @@ class FileWatch:
         self._lock = threading.Lock()
         self._connection: Any = None
         self._inotify: int | None = None
+        self._version = 0
 
     def version(self) -> int:
         """The file's data version; a connection that went stale is replaced once."""
         with self._lock:
             self._drain()
-            return self._look(again=self._connection is not None)
+            self._version = self._look(again=self._connection is not None)
+            return self._version
+
+    def cancels(self) -> int:
+        """The version: what a commit was about cannot be heard."""
+        return self._version
 
     def fileno(self) -> int:
         """The inotify descriptor; -1 where the kernel grants none."""
@@ -113,9 +127,9 @@ class Listener:
     def __init__(self, engine: Engine, work: bool = False) -> None:
         self._engine = engine
         self._work = work
-        self._open_until = 0.0
+        self._open_until = self._changed = 0.0
         self._lock = threading.Lock()
-        self._count = self._notifications = 0
+        self._count = self._notifications = self._cancels = 0
         self._fault: str | None = "the database has not answered yet"
         self._told = threading.Event()
         self._stopping = threading.Event()
@@ -131,6 +145,10 @@ class Listener:
         if not self._told.wait(max(0.0, self._open_until - time.monotonic())) or self._fault is not None:
             raise NotReady(f"the database cannot be reached: {self._fault}")
         return self._count
+
+    def cancels(self) -> int:
+        """How many commits were heard of that were, or may have been, a request to cancel."""
+        return self._cancels
 
     def fileno(self) -> int:
         """The descriptor of an event counter."""
@@ -172,7 +190,7 @@ class Listener:
         channel = driver.execute(f"SELECT {WORK if self._work else CHANNEL}").fetchone()[0].replace('"', '""')
         driver.execute(f'LISTEN "{channel}"')
         with self._engine.connect() as other:
-            other.exec_driver_sql(TELL_WORK if self._work else TELL)
+            other.exec_driver_sql(TELLING["cancel" if self._work else "all"])
             other.commit()
         with selectors.DefaultSelector() as selector:
             selector.register(driver.fileno(), selectors.EVENT_READ)
@@ -184,14 +202,17 @@ class Listener:
                 now = look(driver)
                 if now != seen:
                     seen = now
+                    self._cancels += not listening
                     self._change(None)
                 selector.select(pause)
+                self._stopping.wait(FLOOD_SECONDS if time.monotonic() - self._changed < FLOOD_SECONDS else 0.0)
 
     def _notified(self, driver: Any) -> int:
         """How many notifications have come."""
         driver.pgconn.consume_input()
-        while driver.pgconn.notifies() is not None:
+        while (told := driver.pgconn.notifies()) is not None:
             self._notifications += 1
+            self._cancels += told.extra == b"cancel"
         return self._notifications
 
     @staticmethod
@@ -200,7 +221,8 @@ class Listener:
         return crc32(driver.execute("SELECT pg_current_snapshot()::text").fetchone()[0].encode())
 
     def _change(self, fault: str | None) -> None:
-        self._fault = fault
+        self._fault, self._changed = fault, time.monotonic()
+        self._cancels += fault is not None
         self._count += 1
         self._told.set()
         os.eventfd_write(self._event, 1)

@@ -40,7 +40,7 @@ LOOK_SECONDS = 1.0  # back-offs and leases end without a write, so look again ev
 WATCH_SECONDS = 0.1
 STORE_SECONDS = 0.2
 AWAY_SECONDS = 1.0
-DOUBT_SECONDS = 0.02  # most changes are no cancellations
+DOUBT_SECONDS = 0.02  # on SQLite every commit may be a request to cancel
 UPKEEP_SECONDS = 60.0
 DEAF_SECONDS = 0.01  # where commits cannot be heard of, they are looked for so often
 ECHOES = (0.001, 0.002, 0.004, 0.008, 0.016)  # SQLite's log is written a moment before the commit can be seen
@@ -57,7 +57,7 @@ class Runner:
         self._runners, self._upkeep, self._deaf = runners, upkeep, deaf
         self._renewed = time.monotonic()
         self._unwritten: list[tuple[float, Outcome]] = []
-        self._version: int | None = None
+        self._version = self._cancels = -1
         self._echoes: list[float] = []
         self._more, self._lost_answer = True, False
         self._away_until = self._quiet_until = 0.0
@@ -89,10 +89,9 @@ class Runner:
             self._converse(claiming)
         except (NotReady, StorageFull) as away:
             log.warning("the ledger does not answer: %s", away)
-            now = time.monotonic()
-            self._away_until = now + AWAY_SECONDS
+            self._away_until = (now := time.monotonic()) + AWAY_SECONDS
             self._quiet_until = now + self._settings.lease_seconds  # others were away too: let them renew first
-            self._version = None
+            self._version = self._cancels = -1
             self._lost_answer = True
             self._lease.soon(0.0)
             # The lease of an ended attempt is not renewed: once it is over, somebody else has the job.
@@ -126,7 +125,8 @@ class Runner:
         changed = version != self._version
         self._echoes = [] if changed else list(ECHOES) if self._pool.stirred else self._echoes[1:]
         if changed:
-            self._version, self._doubtful = version, True
+            seen, self._version, self._cancels = self._cancels, version, self._ledger.cancels()
+            self._doubtful |= seen != self._cancels
         if self._doubtful and self._doubt.due():
             self._doubtful = False
             for claim in self._ledger.cancelled(self._claims()):

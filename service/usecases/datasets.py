@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from service.cache import HostCache
+from service.dataset_port import Datasets
 from service.disk import full_disk
 from service.errors import Conflict, EngineLost, Invalid, Issue, NotFound, NotReady, Stale, StorageFull, TooLarge
 from service.ids import new_id
@@ -28,7 +29,7 @@ from service.intake.canonical import content_hash
 from service.intake.findings import Reading, ReadOptions, Shelf, one_chunk
 from service.intake.profile import profile
 from service.intake.read import read
-from service.ports import Datasets, Json, Ledger, Objects, Page
+from service.ports import Json, Ledger, Objects, Page
 from service.settings import Settings
 from service.usecases import samples
 from service.usecases.corrections import corrected, fields

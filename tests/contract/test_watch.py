@@ -6,13 +6,14 @@ import ctypes
 import os
 import select
 import threading
+import time
 from contextlib import closing, suppress
 
 import pytest
 import sqlalchemy
 
 from service.adapters import watch
-from service.adapters.database import Database, connect
+from service.adapters.database import RESTED_SECONDS, Database, connect
 from service.adapters.ledger import SqlLedger
 from service.adapters.migrations import migrate
 from service.adapters.watch import FileWatch
@@ -37,7 +38,7 @@ def test_a_quiet_write_wakes_nobody(db: Database) -> None:
     if db.dialect == "sqlite":
         return  # every commit can be seen there
     before = db.version()
-    with db.write(quiet=True) as connection:
+    with db.write(tell=None) as connection:
         connection.execute(sqlalchemy.text("SELECT 1"))
     with db.write() as connection:
         connection.execute(sqlalchemy.text("SELECT 1"))
@@ -60,10 +61,48 @@ def test_runners_sleep_while_progress_and_ends_are_written(db: Database) -> None
         ledger.release([held])
         held = claim(ledger)
         assert ledger.finish(held, "succeeded", result={})
+        asked = runner.cancels()
         ledger.cancel(ledger.put(NEW).id)
+        eventually(lambda: runner.cancels() == asked + 1)
         eventually(lambda: server.version() > before)
         eventually(lambda: heard._notifications >= 5)  # type: ignore[union-attr]
         assert heard._notifications == 5  # type: ignore[union-attr]
+
+
+def test_a_request_to_cancel_is_told_apart_from_new_work_or_looked_for(db: Database) -> None:
+    ledger = SqlLedger(db, Settings())
+    with closing(connect(db.engine.url.render_as_string(hide_password=False), work=True)) as runner:
+        runner.version()
+        before = runner.cancels()
+        job = ledger.put(NEW)
+        if db.dialect == "postgresql":
+            eventually(lambda: runner.version() > 1)
+            assert runner.cancels() == before
+        ledger.cancel(job.id)
+        eventually(lambda: (runner.version(), runner.cancels())[1] != before)
+
+
+def test_a_connection_that_rested_is_proved_and_one_in_use_is_not(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if db.dialect == "sqlite":
+        return  # a file closes no connections
+    pings = []
+    ping = db.engine.dialect.do_ping
+    monkeypatch.setattr(db.engine.dialect, "do_ping", lambda driver: (pings.append(1), ping(driver))[1])
+
+    def backend() -> int:
+        with db.read() as connection:
+            return connection.execute(sqlalchemy.text("SELECT pg_backend_pid()")).scalar_one()
+
+    first = backend()
+    for _ in range(50):
+        backend()
+    assert len(pings) <= 2
+    with closing(connect(db.engine.url.render_as_string(hide_password=False))) as other, other.read() as connection:
+        connection.execute(sqlalchemy.text(f"SELECT pg_terminate_backend({first})"))
+    time.sleep(RESTED_SECONDS)
+    assert backend() != first
 
 
 def test_a_database_that_says_nothing_holds_nobody_up(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
