@@ -7,6 +7,7 @@ A length that is None is the median distance of the training rows: `resolved(X)`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -18,16 +19,20 @@ from ml_core.bundle import portable
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 
 KERNELS: dict[str, type[Kernel]] = {}
+Pull = Callable[[Matrix], Vector]
+"""W (n, m) → Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂log θ, one entry per hyperparameter in the order of `log_parameters`."""
 ALIASES = {"gaussian": "rbf", "poly": "polynomial"}
 
 
 class Kernel(ABC):
     """A symmetric positive semidefinite function of two rows.
 
-    `stationary`: a function of x - z. `homogeneous`: a function of ‖x - z‖ alone (some call these radial).
+    `stationary`: a function of x - z. `homogeneous`: a function of ‖x - z‖ alone (some call these radial). `learnable`
+    names the fields (positive numbers, or tuples of them) that are hyperparameters.
     """
 
     name: ClassVar[str]
+    learnable: ClassVar[tuple[str, ...]] = ()
     stationary: bool = False
     homogeneous: bool = False
 
@@ -59,6 +64,20 @@ class Kernel(ABC):
     @abstractmethod
     def diag(self, A: Matrix) -> Vector:
         """(n,) values k(aᵢ, aᵢ), O(n d)."""
+
+    def traced(self, A: Matrix, B: Matrix | None = None) -> tuple[Matrix, Pull]:
+        """The matrix that `self(A, B)` gives, and its derivatives as a `Pull`; the caller may not write into it.
+
+        For the Gram matrix (B None) the pull takes symmetric W. O(values) plus, per pull, about the same again.
+        """
+        K, pull = self._trace(A, A if B is None else B, B is None)
+        if B is None:
+            np.fill_diagonal(K, self.diag(A))
+        return K, pull
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        """Values and pull; this one is of kernels without hyperparameters."""
+        return self._cross(A, B), lambda W: np.zeros(0)
 
     def resolved(self, X: Matrix) -> Self:
         """The kernel with each parameter that was left to the data filled in from the training rows X."""

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData, InvalidParameter
-from ml_core.kernels.base import Kernel, KernelSpec
+from ml_core.kernels.base import Kernel, KernelSpec, Pull
 
 _as_tuple = BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
 Terms = Annotated[tuple[KernelSpec, ...], _as_tuple, Field(min_length=1, description="Kernels.")]
@@ -52,6 +52,13 @@ class SumKernel(_Together):
     combine = np.add
     terms: Terms
 
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        parts = [t.traced(A, None if gram else B) for t in self.terms]
+        K = np.add(parts[0][0], parts[1][0]) if len(parts) > 1 else parts[0][0].copy()
+        for values, _ in parts[2:]:
+            K += values
+        return K, lambda W: np.concatenate([pull(W) for _, pull in parts])
+
 
 @dataclass(frozen=True)
 class ProductKernel(_Together):
@@ -60,6 +67,25 @@ class ProductKernel(_Together):
     name = "product"
     combine = np.multiply
     terms: Terms
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        parts = [t.traced(A, None if gram else B) for t in self.terms]
+        K = parts[0][0].copy()
+        for values, _ in parts[1:]:
+            K *= values
+
+        def pull(W: Matrix) -> Vector:
+            return np.concatenate([own(self._without(parts, i) * W) for i, (_, own) in enumerate(parts)])
+
+        return K, pull
+
+    @staticmethod
+    def _without(parts: list[tuple[Matrix, Pull]], i: int) -> Matrix | float:
+        """The product of the other terms."""
+        out: Matrix | float = 1.0
+        for j, (values, _) in enumerate(parts):
+            out = out if j == i else values * out
+        return out
 
 
 class _OfOne(Kernel):
@@ -83,6 +109,7 @@ class ScaleKernel(_OfOne):
     """factor · k, factor > 0: a prior variance, or the weight of a term in a sum."""
 
     name = "scale"
+    learnable = ("factor",)
     factor: Annotated[float, Field(gt=0, allow_inf_nan=False, description="Positive factor.")]
     term: KernelSpec
 
@@ -90,6 +117,11 @@ class ScaleKernel(_OfOne):
         out: Matrix = self.term._cross(A, B)
         out *= self.factor
         return out
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        inner, pull = self.term.traced(A, None if gram else B)
+        c = self.factor
+        return c * inner, lambda W: c * np.concatenate([[np.vdot(W, inner)], pull(W)])
 
     def diag(self, A: Matrix) -> Vector:
         """Scaled diagonal."""
@@ -105,6 +137,11 @@ class ExpKernel(_OfOne):
 
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:
         return self._exp(self.term._cross(A, B))
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        inner, pull = self.term.traced(A, None if gram else B)
+        K = self._exp(inner)
+        return K, lambda W: pull(W * K)
 
     def diag(self, A: Matrix) -> Vector:
         """Exponential of the diagonal."""
@@ -123,11 +160,22 @@ class PowerSeriesKernel(_OfOne):
     """Σᵢ coefficients[i] kⁱ with non-negative coefficients; coefficients[0] is a constant kernel."""
 
     name = "power_series"
+    learnable = ("coefficients",)
     coefficients: Annotated[tuple[Coefficient, ...], _as_tuple, Field(min_length=1, description="c₀, c₁, …, each ≥ 0.")]
     term: KernelSpec
 
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:
         return self._series(self.term._cross(A, B))
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        inner, pull = self.term.traced(A, None if gram else B)
+
+        def series(W: Matrix) -> Vector:
+            powers = [np.vdot(W, inner**i) * c for i, c in enumerate(self.coefficients) if c > 0]
+            slope = sum((i * c * inner ** (i - 1) for i, c in enumerate(self.coefficients) if i), np.zeros_like(inner))
+            return np.concatenate([powers, pull(W * slope)])
+
+        return self._series(inner), series
 
     def diag(self, A: Matrix) -> Vector:
         """Series of the diagonal."""
@@ -154,6 +202,10 @@ class SubsetKernel(_OfOne):
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:
         P = self._of(A)
         return self.term._cross(P, P if A is B else self._of(B))
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        values, pull = self.term.traced(self._of(A), None if gram else self._of(B))
+        return values.copy(), pull
 
     def diag(self, A: Matrix) -> Vector:
         """Diagonal on those columns."""

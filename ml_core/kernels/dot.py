@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData, InvalidParameter
-from ml_core.kernels.base import Kernel
+from ml_core.kernels.base import Kernel, Pull
 
 PSD_TOLERANCE = 1e-10
 
@@ -37,11 +37,23 @@ class PolynomialKernel(Kernel):
     """
 
     name = "polynomial"
+    learnable = ("coef0",)
     degree: Annotated[int, Field(ge=1, le=10, description="Power.")] = 3
     coef0: Annotated[float, Field(ge=0, allow_inf_nan=False, description="Adds lower orders; 0: none.")] = 1.0
 
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:
         return self._power(A @ B.T)
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        dots = A @ B.T
+
+        def pull(W: Matrix) -> Vector:
+            if self.coef0 == 0:
+                return np.zeros(0)
+            slope = self.degree * (dots + self.coef0) ** (self.degree - 1)
+            return np.array([self.coef0 * np.vdot(W, slope)])
+
+        return self._power(dots.copy()), pull
 
     def diag(self, A: Matrix) -> Vector:
         """(‖x‖² + coef0)^degree."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -12,7 +12,8 @@ from scipy.spatial.distance import cdist, pdist
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidParameter
-from ml_core.kernels.base import Kernel
+from ml_core.kernels.base import Kernel, Pull
+from ml_core.kernels.traces import weighted_gaps
 
 EPS = float(np.finfo(float).eps)
 EXPANSION_ERROR = 1e-12
@@ -40,6 +41,11 @@ Length = Annotated[
     Any,
     AfterValidator(_positive),
     WithJsonSchema({"anyOf": [_POSITIVE, {"type": "array", "items": _POSITIVE, "minItems": 1}, {"type": "null"}]}),
+]
+
+
+LengthScale = Annotated[
+    Length, Field(description="Length in units of the columns; a list has one per column; null: median distance.")
 ]
 
 
@@ -92,13 +98,17 @@ class Radial(Kernel):
         """What rows are multiplied by: a number, a tuple with one per column, or None while the data must give it."""
 
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:
+        return self._of(*self._scaled(A, B))
+
+    def _scaled(self, A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
+        """Rows in units of the length; one array twice when A is B."""
         per = self._inverse_length()
         if per is None:
             raise InvalidParameter(f"the length of kernel {self.name!r} is left to the data: call resolved(X) first")
         if isinstance(per, tuple) and len(per) != A.shape[1]:
             raise InvalidParameter(f"kernel {self.name!r} has {len(per)} lengths, the rows have {A.shape[1]} columns")
         S = A * np.asarray(per)
-        return self._of(S, S if A is B else B * np.asarray(per))
+        return S, S if A is B else B * np.asarray(per)
 
     def diag(self, A: Matrix) -> Vector:
         """Ones."""
@@ -106,13 +116,11 @@ class Radial(Kernel):
 
 
 @dataclass(frozen=True)
-class RBFKernel(Radial):
-    """exp(-‖x - z‖² / (2 length_scale²)), the Gaussian kernel; longer is smoother and more biased."""
+class Lengths(Radial):
+    """A radial kernel of `length_scale`: a family gives `_profile(r²)`, its values and -2 dk/dr²."""
 
-    name = "rbf"
-    length_scale: Annotated[
-        Length, Field(description="Length in units of the columns; a list has one per column; null: median distance.")
-    ] = 1.0
+    length_scale: LengthScale = 1.0
+    learnable: ClassVar[tuple[str, ...]] = ("length_scale",)
 
     @property
     def homogeneous(self) -> bool:  # type: ignore[override]
@@ -125,14 +133,38 @@ class RBFKernel(Radial):
             return tuple(1 / v for v in scale)
         return None if scale is None else 1 / scale
 
-    def _of(self, A: Matrix, B: Matrix) -> Matrix:
-        out = fast_squared_distances(A, B)
-        out *= -0.5
-        return np.asarray(np.exp(out, out=out))
+    @abstractmethod
+    def _profile(self, r2: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
+        """k(r²), which may be written over r², and -2 dk/dr² if `slope`."""
 
-    def resolved(self, X: Matrix) -> RBFKernel:
+    def _of(self, A: Matrix, B: Matrix) -> Matrix:
+        return self._profile(fast_squared_distances(A, B), False)[0]
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        S, T = self._scaled(A, B)
+        K, G = self._profile(fast_squared_distances(S, T), True)
+        assert G is not None  # noqa: S101 - asked for
+        return K, lambda W: self._lengths_pull(weighted_gaps(W, G, S, T, gram))
+
+    def _lengths_pull(self, gaps: Vector) -> Vector:
+        """From Σᵢⱼ Wᵢⱼ Gᵢⱼ (sᵢ - tⱼ)² per column (d,): ∂k/∂log length = -2 dk/dr² (x - z)²/length²."""
+        return gaps if isinstance(self.length_scale, tuple) else np.array([gaps.sum()])
+
+    def resolved(self, X: Matrix) -> Self:
         """With the median distance where length_scale is None."""
         return replace(self, length_scale=median_distance(X)) if self.length_scale is None else self
+
+
+@dataclass(frozen=True)
+class RBFKernel(Lengths):
+    """exp(-‖x - z‖² / (2 length_scale²)), the Gaussian kernel; longer is smoother and more biased."""
+
+    name = "rbf"
+
+    def _profile(self, r2: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
+        r2 *= -0.5
+        K = np.exp(r2, out=r2)
+        return K, K
 
 
 @dataclass(frozen=True)
@@ -140,6 +172,7 @@ class ExponentialKernel(Radial):
     """exp(-theta ‖x - z‖): continuous, nowhere smooth sample paths."""
 
     name = "exponential"
+    learnable = ("theta",)
     theta: Annotated[
         float | None, Field(gt=0, allow_inf_nan=False, description="Inverse length; null: 1 / median distance.")
     ] = 1.0
@@ -151,6 +184,12 @@ class ExponentialKernel(Radial):
         out = cdist(A, B)
         np.negative(out, out=out)
         return np.asarray(np.exp(out, out=out))
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        S, T = self._scaled(A, B)
+        r = cdist(S, T)
+        K = np.exp(-r)
+        return K, lambda W: np.array([-np.einsum("ij,ij,ij->", W, K, r)])
 
     def resolved(self, X: Matrix) -> ExponentialKernel:
         """With 1 / median distance where theta is None."""

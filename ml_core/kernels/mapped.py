@@ -1,0 +1,151 @@
+"""Kernels of transformed rows: f(x) k(x, z) f(z), and k(φ(x), φ(z)), with f and φ from named lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import comb
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.kernels.base import Kernel, KernelSpec, Pull
+from ml_core.kernels.stationary import TWO_PI
+
+MAX_FEATURES = 5000
+
+
+def _column(A: Matrix, value: float) -> Vector:
+    at = int(value)
+    if value != at or not 0 <= at < A.shape[1]:
+        raise InvalidParameter(f"warp column {value:g} does not exist; there are columns 0 … {A.shape[1] - 1}")
+    return A[:, at]
+
+
+def _inverse_norm(A: Matrix, value: float) -> Vector:
+    size = np.linalg.norm(A, axis=1)
+    if not (size > 0).all():
+        raise InvalidData(f"row {int(np.argmin(size))} is 0 and has no inverse norm")
+    return np.asarray(value / size)
+
+
+WARPS: dict[str, Callable[[Matrix, float], Vector]] = {
+    "constant": lambda A, c: np.full(len(A), c),
+    "norm": lambda A, c: c * np.linalg.norm(A, axis=1),
+    "inverse_norm": _inverse_norm,
+    "gaussian": lambda A, c: np.exp(-0.5 * np.einsum("ij,ij->i", A / c, A / c)),
+    "column": _column,
+}
+
+
+@dataclass(frozen=True)
+class WarpKernel(Kernel):
+    """f(x) k(x, z) f(z) for a function f of a row, with one number c.
+
+    constant: c; norm: c ‖x‖; inverse_norm: c/‖x‖ (of a linear kernel: the cosine); gaussian: exp(-‖x‖²/(2c²)); column:
+    the value of column number c.
+    """
+
+    name = "warp"
+    function: Annotated[
+        Literal["constant", "norm", "inverse_norm", "gaussian", "column"], Field(description="f, from this list.")
+    ]
+    term: KernelSpec
+    value: Annotated[float, Field(allow_inf_nan=False, description="c: a factor, a length, or a column number.")] = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.function == "gaussian" and not self.value > 0:
+            raise InvalidParameter(f"warp gaussian takes a positive length, got {self.value}")
+
+    def _cross(self, A: Matrix, B: Matrix) -> Matrix:
+        out: Matrix = self.term._cross(A, B)
+        return self._between(A, B, out)
+
+    def _between(self, A: Matrix, B: Matrix, out: Matrix) -> Matrix:
+        f = WARPS[self.function](A, self.value)
+        g = f if A is B else WARPS[self.function](B, self.value)
+        out *= f[:, None] * g
+        return out
+
+    def diag(self, A: Matrix) -> Vector:
+        """f(x)² k(x, x)."""
+        f = WARPS[self.function](A, self.value)
+        return np.asarray((f * f) * self.term.diag(A))
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        inner, pull = self.term.traced(A, None if gram else B)
+        return self._between(A, B, inner.copy()), lambda W: pull(self._between(A, B, W.copy()))
+
+
+def _monomials(A: Matrix, degree: int) -> Matrix:
+    n, d = A.shape
+    width = comb(d + degree, degree)
+    if width > MAX_FEATURES:
+        raise InvalidParameter(f"{width} monomials of {d} columns; at most {MAX_FEATURES}: use a polynomial kernel")
+    out, at = np.ones((n, width)), 1
+    for p in range(1, degree + 1):
+        for columns in combinations_with_replacement(range(d), p):
+            out[:, at] = np.prod(A[:, columns], axis=1)
+            at += 1
+    return out
+
+
+def _waves(A: Matrix, degree: int) -> Matrix:
+    angle = [TWO_PI * p * A for p in range(1, degree + 1)]
+    return np.hstack([f(a) for a in angle for f in (np.cos, np.sin)])
+
+
+MAPS: dict[str, Callable[[Matrix, int], Matrix]] = {
+    "monomials": _monomials,
+    "powers": lambda A, degree: np.hstack([A**p for p in range(1, degree + 1)]),
+    "waves": _waves,
+    "norm": lambda A, degree: np.linalg.norm(A, axis=1, keepdims=True) ** degree,
+}
+
+
+@dataclass(frozen=True)
+class MapKernel(Kernel):
+    """k(φ(x), φ(z)) for a feature map φ.
+
+    monomials: all products of up to `degree` columns, 1 among them; powers: x, x², … of each column; waves: cos and sin
+    of 2π p x, p = 1 … degree; norm: ‖x‖^degree.
+    """
+
+    name = "map"
+    features: Annotated[Literal["monomials", "powers", "waves", "norm"], Field(description="φ, from this list.")]
+    term: KernelSpec
+    degree: Annotated[int, Field(ge=1, le=10, description="Order of the map.")] = 2
+
+    def _of(self, A: Matrix) -> Matrix:
+        with np.errstate(over="ignore"):
+            out = MAPS[self.features](A, self.degree)
+        if not np.isfinite(out).all():
+            raise InvalidData(f"the map {self.features} of degree {self.degree} overflows; scale the inputs")
+        return np.ascontiguousarray(out)
+
+    def _both(self, A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
+        P = self._of(A)
+        return P, P if A is B else self._of(B)
+
+    def _cross(self, A: Matrix, B: Matrix) -> Matrix:
+        out: Matrix = self.term._cross(*self._both(A, B))
+        return out
+
+    def diag(self, A: Matrix) -> Vector:
+        """Diagonal of the mapped rows."""
+        return np.asarray(self.term.diag(self._of(A)))
+
+    def resolved(self, X: Matrix) -> MapKernel:
+        """The inner kernel resolved on the mapped rows."""
+        return MapKernel(self.features, self.term.resolved(self._of(X)), self.degree)
+
+    def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
+        P, Q = self._both(A, B)
+        values: Matrix
+        values, pull = self.term.traced(P, None if gram else Q)
+        return values.copy(), pull
