@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
+from scipy.special import xlogy
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.losses.base import Curvature, Derived, Interval
+from ml_core.losses.named import Named
 
 Parametrization = Literal["full", "reference"]
 
 
 @dataclass(frozen=True)
-class Softmax(Derived):
+class Softmax(Named, Derived):
     """ℓ(η, y) = log Σₖ e^uₖ - u_y with scores u = B η, for classes y = 0 … K-1.
 
     Scores are determined up to a common shift, so q = K - 1 predictors carry them: `full` takes an orthonormal B with
@@ -22,7 +25,8 @@ class Softmax(Derived):
     ∂ℓ/∂η = Bᵀ(p - 1_y), ∂²ℓ/∂η² = Bᵀ(diag p - p pᵀ)B.
     """
 
-    classes: int
+    name = "softmax"
+    classes: Annotated[int, Field(ge=2, description="K.")]
     parametrization: Parametrization = "full"
 
     @property
@@ -72,6 +76,17 @@ class Softmax(Derived):
         with np.errstate(divide="ignore"):
             u = np.log(np.bincount(y.astype(np.int64), s, self.classes))
         return np.asarray(u[1:] - u[0] if self.parametrization == "reference" else u @ self.basis)
+
+    def conjugate(self, u: Matrix, y: Vector) -> Vector:
+        """(n,) Σ p log p at the probabilities p with u = Bᵀ(p - 1_y); infinite where there are none."""
+        p = np.zeros((len(u), self.classes))
+        if self.parametrization == "full":
+            p += u @ self.basis.T
+        else:
+            p[:, 1:], p[:, 0] = u, -u.sum(axis=1)
+        p[np.arange(len(u)), y.astype(np.int64)] += 1.0
+        inside, p = p.min(axis=1) >= -1e-12, np.maximum(p, 0.0)
+        return np.where(inside, xlogy(p, p).sum(axis=1), np.inf)
 
     def _parts(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix, np.ndarray, Matrix]:
         """ℓ (n,), probabilities with classes along the first axis (K, n), which makes the sums fast, codes, B."""
