@@ -19,4 +19,10 @@ ROWS = [
         sklearn_params={"hyperparameters": "given"}),  # its wide noiseless data drive the evidence's noise to the floor
     Row("ridge_regression", {"alpha": 2.0}, data.regression, Ridge(alpha=2.0, solver="svd"),
         ("coef_", "intercept_", "predict"), 1e-12, chunk_digits=13),
+    Row("weighted_least_squares", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12,
+        chunk_digits=13),
+    Row("multi_output_regression", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12,
+        chunk_digits=13),
+    Row("generalized_tikhonov", {"alpha": 2.0}, data.regression, Ridge(alpha=2.0, solver="svd"),
+        ("coef_", "intercept_", "predict"), 1e-11, chunk_digits=12),
 ]  # fmt: skip

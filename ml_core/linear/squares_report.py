@@ -1,0 +1,186 @@
+"""Diagnostics of least squares with a squared penalty: certificates, the path over penalties, errors of leaving out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.certificates import Certificate, Diagnostics, Notice, Table
+from ml_core.solvers.shrinkage import Shrinkage
+from ml_core.statistics import Moments
+from ml_core.sums import Passes
+
+if TYPE_CHECKING:
+    from ml_core.linear.penalised_squares import PenalisedSquares
+
+BLOCK = 1 << 16
+LEAST = 1e-10
+SHOWN = 50
+
+
+@dataclass(frozen=True)
+class Press:
+    """(a, q) Σ s (y - f₋ᵢ)² for each penalty, f₋ᵢ the prediction by a fit without one copy of row i."""
+
+    errors: Matrix
+
+    def merge(self, other: Press) -> Press:
+        """Of both sets of rows."""
+        return Press(self.errors + other.errors)
+
+
+@dataclass(frozen=True)
+class PressPart:
+    """The part whose total is `Press`; O(n d (d + a)) and a block of rows of memory."""
+
+    model: PenalisedSquares
+    found: Shrinkage
+    alphas: Vector
+
+    @classmethod
+    def of(cls, m: PenalisedSquares) -> PressPart:
+        """For the penalties that the model compares."""
+        return cls(m, m._shrinkage(), m._grid())
+
+    def __call__(self, X: Matrix, y: Vector | Matrix, s: Vector) -> Press:
+        """Of the rows of X. A row that alone determines a direction (leverage 1) makes the error NaN."""
+        m, Y, found = self.model, y.reshape(len(X), -1), self.found
+        t, d = m.sums_.triangle, m.sums_.columns
+        errors, rows = np.zeros((len(self.alphas), Y.shape[1])), max(64, BLOCK // max(X.shape[1], len(self.alphas)))
+        for a in range(0, len(X), rows):
+            G = found.directions(m._rows(X[a : a + rows]))
+            left = 1.0 - m._free_bias() - found.leverages(G, self.alphas)
+            left[left < LEAST] = np.nan
+            for k in range(Y.shape[1]):
+                b = 0.0 if m._bias() else t.mean[d + k] + t.rest[d + k]
+                r = (Y[a : a + rows, k] - b)[:, None] - found.fitted(G, self.alphas, k)
+                errors[:, k] += s[a : a + rows] @ (r / left) ** 2
+        return Press(errors)
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Moments of the targets, Σ s r² (q,), [1, X]ᵀS r and the size of its terms (1 + d, q)."""
+
+    targets: Moments
+    rss: Vector
+    gradient: Matrix
+    size: Matrix
+
+    def merge(self, other: Slopes) -> Slopes:
+        """Of both sets of rows."""
+        return Slopes(self.targets.merge(other.targets), self.rss + other.rss, self.gradient + other.gradient,
+                      self.size + other.size)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SlopesPart:
+    """The part whose total is `Slopes`."""
+
+    model: PenalisedSquares
+
+    def __call__(self, X: Matrix, y: Vector | Matrix, s: Vector) -> Slopes:
+        """Of the rows of X."""
+        m, Y = self.model, y.reshape(len(X), -1)
+        r = Y - (X - m.center_) @ m.weights_ - m.offset_
+        A, weight = np.hstack([np.ones((len(X), 1)), X]), s[:, None]
+        return Slopes(Moments.of(Y, s), s @ r**2, A.T @ (weight * r), np.abs(A).T @ (weight * np.abs(r)))
+
+
+def gcv(m: PenalisedSquares, found: Shrinkage, alphas: Vector) -> Vector:
+    """(a,) n RSS/(n - freedom)², generalised cross-validation; NaN where no freedom is left."""
+    n = m.sums_.triangle.total
+    free = found.freedom(alphas) + (m.fit_intercept and not m._bias())
+    rest = np.where(n > free * (1 + LEAST), n - free, np.nan)
+    return np.asarray(n * found.rss(alphas).sum(axis=1) / rest**2)
+
+
+def audit(m: PenalisedSquares) -> Passes:
+    """Statistics, certificates and the path, from one pass over the rows."""
+    t: Slopes = yield SlopesPart(m)
+    mean, n = t.targets.mean, t.targets.total
+    tss = np.diag(t.targets.scatter) + (0.0 if m.fit_intercept else n * mean**2)
+    outputs = [[k, float(r), float(v), 1 - float(r / v) if v > 0 else None, *_criteria(n, float(r), m)]
+               for k, (r, v) in enumerate(zip(t.rss, tss, strict=True))]  # fmt: skip
+    free, found = m.effective_parameters_, m._shrinkage()
+    out = Diagnostics(summary={
+        "rows": t.targets.rows, "observations": n, "alpha": m.alpha_, "effective_parameters": free,
+        "rss": float(t.rss.sum()), "r2": outputs[0][3], "aic": outputs[0][4], "bic": outputs[0][5],
+        "objective": float(t.rss.sum() + m.alpha_ * _penalty_size(m)), "rank": found.rank,
+    })  # fmt: skip
+    out.certificates = [_normal_equations(m, t)]
+    out.tables["outputs"] = Table(("output", "rss", "tss", "r2", "aic", "bic"), outputs)
+    out.curves["path"], out.matrices["path_coefficients"] = _path(m, found)
+    if m.choose_alpha == "gcv":
+        _chosen(m, out, gcv(m, found, m._grid()), "generalised cross-validation")
+    text = "errors of leaving one row out take all rows in memory; the path has their invariant mean (gcv)"
+    out.warnings.append(Notice("rows_not_in_memory", text))
+    return out
+
+
+def _criteria(n: float, rss: float, m: PenalisedSquares) -> tuple[float | None, float | None]:
+    """AIC and BIC of Gaussian noise, with effective parameters."""
+    if rss <= 0:
+        return None, None
+    fit, free = n * (np.log(2 * np.pi * rss / n) + 1), m.effective_parameters_ + 1
+    return float(fit + 2 * free), float(fit + np.log(n) * free)
+
+
+def _pull(m: PenalisedSquares) -> Matrix:
+    """(1 + d, q) KᵀK (b, w), the bias's entry 0 unless it is penalised."""
+    K, b = m._root(), m.offset_ - m.center_ @ m.weights_
+    return np.vstack([b if m._bias() else 0.0 * b, m.weights_ if K is None else K.T @ (K @ m.weights_)])
+
+
+def _penalty_size(m: PenalisedSquares) -> float:
+    b = m.offset_ - m.center_ @ m.weights_
+    return float((np.vstack([b, m.weights_]) * _pull(m)).sum())
+
+
+def _normal_equations(m: PenalisedSquares, t: Slopes) -> Certificate:
+    pull = _pull(m) * m.alpha_
+    off = np.abs(t.gradient - pull)[0 if m.fit_intercept else 1 :]
+    size = (t.size + np.abs(pull))[0 if m.fit_intercept else 1 :]
+    return Certificate("normal_equations", float((off / np.where(size > 0, size, 1.0)).max()), 1e-10,
+                       "[1, X]ᵀS(y - f) = half the slope of the penalty, relative to its terms")  # fmt: skip
+
+
+def _path(m: PenalisedSquares, found: Shrinkage) -> tuple[dict[str, Any], Matrix]:
+    """Of the penalties compared: degrees of freedom, RSS, generalised cross-validation, ‖w‖; slopes of output 0."""
+    alphas, first = m._grid(), m._bias()
+    fits = [found.solve(float(a))[first:] for a in alphas]
+    free = found.freedom(alphas) + (m.fit_intercept and not first)
+    curve = {
+        "x": alphas, "effective_parameters": free, "rss": found.rss(alphas).sum(axis=1), "gcv": gcv(m, found, alphas),
+        "coefficient_norm": np.array([np.linalg.norm(w) for w in fits]),
+    }  # fmt: skip
+    return curve, np.array([w[:SHOWN, 0] for w in fits])
+
+
+def _chosen(m: PenalisedSquares, out: Diagnostics, errors: Vector, by: str) -> None:
+    """A certificate that no penalty of the grid has a smaller error than the one in use."""
+    usable = np.where(np.isfinite(errors), errors, np.inf)
+    at = int(np.abs(m._grid() - m.alpha_).argmin())
+    excess = float(usable[at] / usable.min() - 1) if usable.min() > 0 else 0.0
+    out.certificates.append(Certificate("alpha_choice", excess, 1e-8, f"error by {by} above the least of the grid"))
+
+
+def add_rows(m: PenalisedSquares, out: Diagnostics, X: Matrix, y: Vector | Matrix, s: Vector) -> Diagnostics:
+    """What takes the rows in memory: leverages, errors of leaving one out, at the penalty in use and along the path."""
+    out.warnings = [n for n in out.warnings if n.code != "rows_not_in_memory"]
+    h = m._leverages(X)
+    r = y.reshape(len(X), -1) - (X - m.center_) @ m.weights_ - m.offset_
+    left = np.where(1 - h > LEAST, 1 - h, np.nan)[:, None]
+    out.summary["leave_one_out_mse"] = float(np.mean(s @ (r / left) ** 2 / s.sum()))
+    out.summary["largest_leverage"] = float(h.max())
+    off = abs(float(s @ h) - m.effective_parameters_)
+    text = "the leverages of the training rows add up to the effective parameters"
+    out.certificates.append(Certificate("leverage_sum_error", off, 1e-6 * len(m.center_), text))
+    errors = PressPart.of(m)(X, y, s).errors.sum(axis=1)
+    out.curves["path"]["leave_one_out_mse"] = errors / s.sum() / r.shape[1]
+    if m.choose_alpha == "leave_one_out":
+        _chosen(m, out, errors, "leaving one row out")
+    return out
