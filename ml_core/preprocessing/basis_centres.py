@@ -1,0 +1,139 @@
+"""Where the functions of a basis sit and how wide they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.base import Cost
+from ml_core.certificates import Diagnostics, Table
+from ml_core.errors import InvalidParameter, Issue
+from ml_core.naming import listed
+from ml_core.params import RealMatrix
+from ml_core.preprocessing.fixed_map import check_width
+from ml_core.solvers import k_means_search
+from ml_core.solvers.centres import nearest
+from ml_core.solvers.spectrum import weighted_mean
+
+STARTS, STEPS = 10, 300
+Centres = Annotated[
+    Literal["quantiles", "grid", "k_means"] | RealMatrix,
+    Field(description="Spread by rank, evenly between least and largest, by k-means, or given: (m, d), column j holds "
+          "the centres of feature j."),
+]  # fmt: skip
+Count = Annotated[int, Field(ge=1, le=10_000, description="Centres per feature, m; given centres bring their own.")]
+Width = Annotated[
+    float | None,
+    Field(ge=1e-90, le=1e90, description="Width sigma, units of the columns; null: the median spacing of the centres."),
+]  # fmt: skip
+
+
+class Centred:
+    """Mixin of bases with m centres of each feature: `centers_` (m, d) and `widths_` (d,)."""
+
+    centers: Any
+    n_centers: int
+    width: float | None
+    random_state: int
+    n_features_out_: int
+    centers_: Matrix
+    widths_: Vector
+
+    def _width(self, d: int) -> int:
+        return d * (self.n_centers if isinstance(self.centers, str) else len(np.asarray(self.centers)))
+
+    def _place(self, X: Matrix, s: Vector) -> None:
+        """Centres and widths of each feature."""
+        d = X.shape[1]
+        self.n_features_out_ = check_width(self._width(d), d, "n_centers", self.n_centers, "take fewer centres")
+        self.centers_ = centres_of(self.centers, X, s, self.n_centers, self.random_state)
+        found = [spacing(c, x, s) for c, x in zip(self.centers_.T, X.T, strict=True)]
+        self.widths_ = np.array(found) if self.width is None else np.full(d, float(self.width))
+        flat = np.flatnonzero(self.widths_ == 0)
+        self.widths_[flat] = 1.0
+        repeated = [j for j, c in enumerate(self.centers_.T) if len(np.unique(c)) < len(c)]
+        note = self._note  # type: ignore[attr-defined]
+        if len(flat):
+            note("constant_column", f"columns {listed(flat)} have one centre and no spread; their width is 1",
+                 "drop them, they carry no information")  # fmt: skip
+        elif repeated:
+            note("repeated_centres", f"columns {listed(repeated)} have less than {len(self.centers_)} distinct centres",
+                 "take fewer centres, or a grid: functions with one centre are one column twice")  # fmt: skip
+
+    def _offsets(self, X: Matrix) -> np.ndarray:
+        """(n, d, m) (x - centre) / width."""
+        with np.errstate(over="ignore"):
+            out = X[:, :, None] - self.centers_.T
+            out /= self.widths_[:, None]
+        return np.asarray(out)
+
+    def _labelled(self, what: str, inputs: list[str]) -> list[str]:
+        return [f"{what}{k}({name})" for name in inputs for k in range(len(self.centers_))]
+
+    def _outline(self, X: Matrix) -> Diagnostics:
+        return Diagnostics(summary={
+            "rows": len(X), "columns_in": X.shape[1], "columns_out": self.n_features_out_,
+        })  # fmt: skip
+
+    def _listed(self) -> Table:
+        """The centres of each feature."""
+        rows = [[j, k, float(c), float(self.widths_[j])]
+                for j, column in enumerate(self.centers_.T) for k, c in enumerate(column)]  # fmt: skip
+        return Table(("feature", "number", "centre", "width"), rows)
+
+    def cost(self, n: int, d: int, k: int = 1) -> Cost:
+        """Centres, and one function value for each cell of the output."""
+        width = float(self._width(d))
+        search = 3.0 * STARTS * 20 * n * width if self.centers == "k_means" else 50.0 * n * d
+        return Cost(flops=search + 40.0 * n * width, memory_bytes=16.0 * n * width)
+
+
+def centres_of(how: Any, X: Matrix, s: Vector, m: int, seed: int) -> Matrix:
+    """(m, d) centres of each feature by itself, ascending unless given; weights (n,) count for ranks and k-means."""
+    if not isinstance(how, str):
+        return given_centres(how, X.shape[1])
+    if how == "grid":
+        return np.linspace(X.min(axis=0), X.max(axis=0), m) if m > 1 else 0.5 * (X.min(axis=0) + X.max(axis=0))[None]
+    if how == "quantiles":
+        ranks = (np.arange(m) + 0.5) / m
+        return np.quantile(X, ranks, axis=0, method="inverted_cdf", weights=None if (s == 1).all() else s)
+    return np.column_stack([np.sort(clustered(x[:, None], s, m, seed)[:, 0]) for x in X.T])
+
+
+def given_centres(given: Any, d: int) -> Matrix:
+    """The centres of the request, or InvalidParameter where they have another width than the table."""
+    C = np.array(given, dtype=np.float64)
+    if C.ndim != 2 or C.shape[1] != d or not len(C):
+        text = f"centers must be (m, {d}), a centre of each column per row; got {C.shape}"
+        raise InvalidParameter(text, [Issue("/params/centers", "shape", text)])
+    return C
+
+
+def clustered(X: Matrix, s: Vector, m: int, seed: int) -> Matrix:
+    """(m, d) centres by k-means, in lexicographic order."""
+    mean = weighted_mean(X, s)
+    runs = k_means_search.restarts(X - mean, s, min(m, len(X)), "kmeans++", n_init=STARTS, seed=seed, max_iter=STEPS,
+                                   tol=0.0)  # fmt: skip
+    found = min(runs, key=lambda r: r.inertia).centres + mean
+    found = found[np.lexsort(found.T[::-1])]
+    return np.concatenate([found, np.repeat(found[-1:], m - len(found), axis=0)])
+
+
+def spacing(centres: Vector, x: Vector, s: Vector) -> float:
+    """The median distance of neighbouring distinct centres; of a single one the standard deviation of the column."""
+    apart = np.diff(np.unique(centres))
+    if len(apart):
+        return float(np.median(apart))
+    return 0.0 if np.ptp(x) == 0 else float(np.sqrt(np.average((x - centres[0]) ** 2, weights=s)))
+
+
+def joint_spacing(centres: Matrix, X: Matrix, s: Vector) -> float:
+    """The median distance of distinct centres to their nearest; of one the root mean square distance of the rows."""
+    C = np.unique(centres, axis=0)
+    if len(C) > 1:
+        rest = [nearest(C[k : k + 1], np.delete(C, k, axis=0))[1][0] for k in range(len(C))]
+        return float(np.sqrt(np.median(rest)))
+    return float(np.sqrt(np.average(((X - C[0]) ** 2).sum(axis=1), weights=s)))
