@@ -13,10 +13,11 @@ from ml_core.losses.norm import Norm
 from ml_core.losses.perceptron import Perceptron
 from ml_core.losses.softmax import Softmax
 from ml_core.losses.squared import Squared
+from ml_core.losses.squared_length import SquaredLength
 from ml_core.losses.tukey import Tukey
 from ml_core.losses.zero_one import LossMatrix, ZeroOne
 
 __all__ = [
     "LOSSES", "Absolute", "EpsilonInsensitive", "Exponential", "Hinge", "Huber", "Logistic", "LossMatrix", "LossSpec",
-    "Named", "Norm", "Perceptron", "Softmax", "Squared", "SquaredHinge", "Tukey", "ZeroOne", "loss_of",
+    "Named", "Norm", "Perceptron", "Softmax", "Squared", "SquaredHinge", "SquaredLength", "Tukey", "ZeroOne", "loss_of",
 ]  # fmt: skip
