@@ -1,0 +1,158 @@
+"""Classifiers made of binary machines that share one kernel: fit, decide, report."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import combinations
+from typing import Annotated
+
+import numpy as np
+
+from ml_core import progress
+from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.base import SQUARES, Classifier, Cost
+from ml_core.capabilities import Scores, Weighted
+from ml_core.certificates import Diagnostics
+from ml_core.errors import InvalidData
+from ml_core.kernels import Kernel
+from ml_core.parallel import ordered_map
+from ml_core.solvers.kernel_rows import KernelRows
+from ml_core.svm import report
+from ml_core.svm.machine import Machine, Solving, sides
+from ml_core.svm.shared_gram import SharedGram
+
+CHUNK = 8 << 20
+
+
+class KernelMachines(Weighted, Scores, Classifier):
+    """Binary machines between pairs of classes, or of each class against the rest; a subclass trains one of them."""
+
+    queue = "long"
+    complexity = "O(n² d) and more; prediction O(support vectors · d) per row"
+    tags = ("non_parametric", "discriminative", "kernel", "maximum_margin")
+    largest = SQUARES
+    min_rows = 2
+
+    kernel_: Kernel
+    support_: Annotated[Codes, "(m,) support vectors among the rows of positive weight"]
+    support_vectors_: Annotated[Matrix, "(m, d)"]
+    dual_coef_: Annotated[Matrix, "(machines, m) α y of each machine"]
+    intercept_: Annotated[Vector, "(machines,) b"]
+    class_weight_: Annotated[Vector, "(K,) factor on the bounds of each class's rows"]
+    machines_: list[Machine]
+    n_iter_: Annotated[int, "steps on pairs of the machine that took most"]
+    n_rows_: int
+
+    multiclass: str
+    tol: float
+    max_iter: int
+
+    @abstractmethod
+    def _train(self, pair: tuple[int, int], where: Codes, sign: Vector, weight: Vector, rows: KernelRows, how: Solving,
+               gram: Matrix | None) -> Machine:  # fmt: skip
+        """One machine over the rows `where` with signs ±1 and weights."""
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        K = len(self.classes_)
+        if K == 2:
+            return [(0, 1)]
+        return list(combinations(range(K), 2)) if self.multiclass == "one_vs_one" else [(-1, k) for k in range(K)]
+
+    def _train_all(self, X: Matrix, y: Codes, w: Vector, how: Solving) -> None:
+        """Every machine over rows X, and the union of their support vectors."""
+        pairs = self._pairs()
+        share = SharedGram(self.kernel_, X, y, pairs)
+
+        def one(pair: tuple[int, int]) -> Machine:
+            where, sign = sides(y, *pair)
+            rows = KernelRows(self.kernel_, X if len(where) == len(X) and pair[0] < 0 else X[where])
+            return self._train(pair, where, sign, w[where], rows, how, share.of(pair, rows))
+
+        self.machines_ = []
+        for found in ordered_map(one, pairs):
+            self.machines_.append(found)
+            progress.tick(len(self.machines_), len(pairs), "machines")
+        self._gather(X)
+
+    def _gather(self, X: Matrix) -> None:
+        self.n_rows_ = len(X)
+        self.support_ = np.unique(np.concatenate([m.rows for m in self.machines_]))
+        self.support_vectors_ = X[self.support_]
+        self.dual_coef_ = np.zeros((len(self.machines_), len(self.support_)))
+        for row, m in zip(self.dual_coef_, self.machines_, strict=True):
+            row[np.searchsorted(self.support_, m.rows)] = m.beta
+        self.n_iter_ = max(1, *(m.n_iter for m in self.machines_), 1)
+        self.intercept_ = np.array([m.b for m in self.machines_])
+        late = [m for m in self.machines_ if not m.converged]
+        if late:
+            self._note("not_converged", f"{len(late)} of {len(self.machines_)} machines stopped after max_iter steps "
+                       "on pairs; their duality gaps are in the diagnostics", "standardise the columns, raise max_iter "
+                       "or lower C")  # fmt: skip
+        if any(m.interval > 0 for m in self.machines_):
+            self._note("intercept_interval", "no support vector lies on the margin, so any intercept of an interval is "
+                       "optimal; its middle was taken")  # fmt: skip
+
+    def _machine_scores(self, X: Matrix) -> Matrix:
+        """(n, machines) f(x), in chunks of bounded memory."""
+        out = np.empty((len(X), len(self.intercept_)))
+        step = max(1, CHUNK // (8 * max(1, len(self.support_))))
+        for i in range(0, len(X), step):
+            out[i : i + step] = self.kernel_(X[i : i + step], self.support_vectors_) @ self.dual_coef_.T
+        out += self.intercept_
+        return out
+
+    def _scores(self, X: Matrix) -> Matrix | Vector:
+        f, K = self._machine_scores(self._inside(X)), len(self.classes_)
+        if K == 2:
+            return f[:, 0]
+        return f if self.multiclass == "one_vs_rest" else votes(f, self._pairs(), K)
+
+    def _inside(self, X: Matrix) -> Matrix:
+        """Rows as the kernel sees them."""
+        return X
+
+    def _decide(self, X: Matrix) -> Codes:
+        scores = self._scores(X)
+        return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+
+    def _evidence(self, X: Matrix, y: Codes, w: Vector) -> list[report.Evidence]:
+        far = len(X) != self.n_rows_ or (
+            np.abs(X[self.support_] - self.support_vectors_).max(initial=0.0) > 1e-9 * np.abs(X).max())  # fmt: skip
+        if far:
+            raise InvalidData("the certificate of a support vector machine is about its training rows; give these, in "
+                              "their order")  # fmt: skip
+        f, labels, out = self._machine_scores(X), [str(c) for c in self.classes_], []
+        for k, m in enumerate(self.machines_):
+            where, sign = sides(y, m.negative, m.positive)
+            beta = np.zeros(len(X))
+            beta[m.rows] = m.beta
+            names = (labels[m.negative] if m.negative >= 0 else "rest", labels[m.positive])
+            out.append(report.Evidence(names, where, sign, m.cap * w[where], sign * beta[where], f[where, k], m.b,
+                                       self.tol))  # fmt: skip
+        return out
+
+    def _report(self, X: Matrix, y: Codes, w: Vector) -> Diagnostics:
+        out = report.diagnostics(self._evidence(X, y, w), [(m.n_iter, m.converged) for m in self.machines_])
+        if len(self.machines_) == 1:
+            out.traces["dual_objective"] = self.machines_[0].dual_trace
+            out.traces["duality_gap"] = self.machines_[0].gap_trace
+        out.summary["kernel_evaluations"] = sum(m.evaluations for m in self.machines_)
+        out.summary["support_vectors"] = len(self.support_)
+        return out
+
+
+def votes(f: Matrix, pairs: list[tuple[int, int]], K: int) -> Matrix:
+    """(n, K) votes of the pairs, plus less than a third of a vote by the sum of a class's scores, to break ties."""
+    won, sums = np.zeros((len(f), K)), np.zeros((len(f), K))
+    for column, (a, b) in zip(f.T, pairs, strict=True):
+        up = column >= 0
+        won[:, b] += up
+        won[:, a] += ~up
+        sums[:, b] += column
+        sums[:, a] -= column
+    return np.asarray(won + sums / (3.0 * (np.abs(sums) + 1.0)))
+
+
+def kernel_cost(n: int, d: int, k: int, size: int) -> Cost:
+    """Half of all kernel values, and steps on pairs; the row cache and the support vectors."""
+    return Cost(flops=0.5 * n * n * (2.0 * d + 30.0), memory_bytes=min(24.0 * n * n, float(size)) + 16.0 * n * (d + k))

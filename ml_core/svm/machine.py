@@ -1,0 +1,73 @@
+"""One binary machine with a kernel: its coefficients, how it was found, and what its answer says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.bundle import portable
+from ml_core.solvers.box_dual import BoxDual
+from ml_core.solvers.kernel_rows import KernelRows
+from ml_core.solvers.smo import BoxSolution, solve_box
+
+
+@portable
+@dataclass(frozen=True)
+class Machine:
+    """f(x) = Σ βᵢ k(xᵢ, x) + b, the second class of the pair where f ≥ 0; `negative` is -1 for "every other class".
+
+    `rows` (m,) are the support vectors among the training rows, `beta` (m,) = αy; bounds are cap · weight. Without a
+    free support vector any b in [low, high] is optimal and the middle is taken (then `interval` is positive).
+    """
+
+    negative: int
+    positive: int
+    rows: Codes
+    beta: Vector
+    b: float
+    cap: float
+    interval: float
+    n_iter: int
+    converged: bool
+    evaluations: int
+    dual_trace: Vector
+    gap_trace: Vector
+
+
+def sides(y: Codes, negative: int, positive: int) -> tuple[Codes, Vector]:
+    """Training rows of a pair of classes, those of the negative class first, and their signs."""
+    if negative < 0:
+        return np.arange(len(y)), np.where(y == positive, 1.0, -1.0)
+    low, high = np.flatnonzero(y == negative), np.flatnonzero(y == positive)
+    return np.concatenate([low, high]), np.repeat([-1.0, 1.0], [len(low), len(high)])
+
+
+@dataclass(frozen=True)
+class Solving:
+    """How programs are solved: `tol` is the largest violation of yf = 1, `size` the bytes for kernel rows."""
+
+    tol: float
+    max_iter: int
+    size: int
+
+
+def trained(pair: tuple[int, int], where: Codes, dual: BoxDual, rows: KernelRows, how: Solving, *, cap: float,
+            gram: Matrix | None = None) -> Machine:  # fmt: skip
+    """Solve the machine's program; in the ν form (two groups) rescale so that free support vectors have yf = 1."""
+    found = solve_box(dual, rows, tol=how.tol, max_iter=how.max_iter, cache_bytes=how.size, gram=gram)
+    factor, b = 1.0, float(found.b[0])
+    if dual.groups == 2:
+        factor = max(0.5 * float(found.b[0] - found.b[1]), np.finfo(float).tiny)
+        b = 0.5 * float(found.b[0] + found.b[1]) / factor
+        cap = 1.0 / factor
+    beta = found.beta.sum(axis=0) / factor
+    on = np.flatnonzero(beta)
+    return Machine(pair[0], pair[1], where[on], beta[on], b, cap, _interval(found) / factor, found.n_iter,
+                   found.converged, found.evaluations, np.array(found.trace), np.array(found.gaps))  # fmt: skip
+
+
+def _interval(found: BoxSolution) -> float:
+    """Width of the interval of optimal b where no support vector is free, else 0."""
+    return 0.0 if found.free.min() > 0 else max(0.0, -found.violation)

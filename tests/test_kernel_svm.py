@@ -1,0 +1,287 @@
+"""kernel_svm and its decomposition: certified digits, closed forms, brute force, scikit-learn, theorems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.svm import SVC
+
+from ml_core import progress
+from ml_core.errors import Cancelled, InvalidData, InvalidParameter
+from ml_core.kernels import LinearKernel, PolynomialKernel, RBFKernel
+from ml_core.numerics.exponential import gaussian_of_products
+from ml_core.solvers import smo
+from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels
+from ml_core.solvers.kernel_rows import KernelRows, RowCache
+from ml_core.solvers.smo import solve_box
+from ml_core.svm.duals import classification, regression
+from ml_core.svm.kernel_svm import KernelSVM as Model
+
+CANCER = (59.761345371335843505, -0.2353671434905019428,
+          (-1.0, -1.8804191917722173489, -2.4440467704762904375, -1.0, -1.4801939268355690234))  # fmt: skip
+
+
+def cancer() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_breast_cancer(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def cloud(n: int = 300, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    r = np.random.default_rng(seed)
+    X = r.normal(size=(n, d))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.4 * r.normal(size=n) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-12])
+def test_reference_digits(tol):
+    X, y = cancer()
+    model = Model(C=1.0, kernel=RBFKernel(length_scale=np.sqrt(15.0)), tol=tol).fit(X, y)
+    report = model.diagnostics(X, y)
+    loose = 1e-6 if tol > 1e-4 else 1e-10
+    assert abs(report.summary["primal"] / CANCER[0] - 1) < loose
+    assert abs(report.summary["dual"] / CANCER[0] - 1) < loose
+    if tol < 1e-4:
+        assert abs(model.intercept_[0] - CANCER[1]) < 1e-6
+        np.testing.assert_allclose(model.decision_function(X[:5]), CANCER[2], atol=1e-6)
+        assert (report.summary["free"], report.summary["bound"], report.summary["training_errors"]) == (57, 62, 7)
+        assert report.summary["misplaced"] == 0
+    assert all(c.holds for c in report.certificates)
+
+
+def test_known_values():
+    X = np.array([[2, 2], [4, 4], [4, 0], [0, 0], [2, 0], [0, 2]], dtype=float)
+    y = np.array([1, 1, 1, 0, 0, 0])
+    model = Model(C=10.0, kernel=LinearKernel(), tol=1e-10).fit(X, y)
+    report = model.diagnostics(X, y)
+    assert report.summary["margin"] == pytest.approx(0.70710678118654752, abs=1e-9)
+    assert report.summary["primal"] == pytest.approx(1.0, abs=1e-9)
+    assert report.summary["dual"] == pytest.approx(1.0, abs=1e-9)
+    assert model.intercept_[0] == pytest.approx(-3.0, abs=1e-9)
+    np.testing.assert_allclose(model.dual_coef_ @ model.support_vectors_, [[1.0, 1.0]], atol=1e-9)
+
+
+def test_exclusive_or():
+    X, y = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=float), np.array([1, 0, 0, 1])
+    model = Model(C=10.0, kernel=PolynomialKernel(degree=2), tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(np.abs(model.dual_coef_), 0.125, atol=1e-12)
+    assert model.diagnostics(X, y).summary["dual"] == pytest.approx(0.25, abs=1e-12)
+
+
+@pytest.mark.parametrize(("C", "objective", "b"), [(1.0, 2.88888888888889, -1 / 3), (10.0, 26.8888888888889, -1 / 3),
+                                                   (0.25, 0.875, -0.25)])  # fmt: skip
+def test_overlapping_line(C, objective, b):
+    X, y = np.array([[-2.0], [-1], [1], [0], [2]]), np.array([0, 0, 0, 1, 1])
+    model = Model(C=C, kernel=LinearKernel(), tol=1e-10).fit(X, y)
+    assert model.diagnostics(X, y).summary["primal"] == pytest.approx(objective, abs=1e-9)
+    assert model.intercept_[0] == pytest.approx(b, abs=1e-9)
+    assert ("intercept_interval" in [n.code for n in model.notices_]) == (C == 0.25)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_brute_force(seed):
+    r = np.random.default_rng(seed)
+    n = 7
+    X, cap = r.normal(size=(n, 2)), r.uniform(0.2, 3.0, n)
+    sign = np.where(r.permutation(n) % 2 == 0, 1.0, -1.0)
+    K = RBFKernel(length_scale=0.8)(X)
+    Q = K * np.outer(sign, sign)
+    best = min((minimize(lambda a: 0.5 * a @ Q @ a - a.sum(), cap * f, jac=lambda a: Q @ a - 1, method="SLSQP",
+                         bounds=[(0, c) for c in cap], constraints={"type": "eq", "fun": lambda a: a @ sign},
+                         options={"ftol": 1e-15, "maxiter": 500}) for f in (0, 0.5)), key=lambda s: s.fun)  # fmt: skip
+    found = solve_box(classification(sign, cap), KernelRows(RBFKernel(length_scale=0.8), X), tol=1e-12, max_iter=10**6)
+    assert found.converged
+    assert found.trace[-1] == pytest.approx(-best.fun, rel=1e-7)
+    assert found.trace[-1] >= -best.fun - 1e-9
+
+
+@pytest.mark.parametrize("kernel", [RBFKernel(length_scale=1.5), LinearKernel(), PolynomialKernel(degree=2)])
+@pytest.mark.parametrize("C", [0.1, 5.0])
+def test_blocks_shrinking_and_one_block_agree(monkeypatch, kernel, C):
+    X, sign = cloud(600)
+    dual, rows = classification(sign, np.full(600, C)), KernelRows(kernel, X)
+    one = solve_box(dual, rows, tol=1e-9, max_iter=10**6)
+    monkeypatch.setattr(smo, "DENSE", 10)
+    monkeypatch.setattr(smo, "BLOCK", 32)
+    monkeypatch.setattr(smo, "SHRINK_EVERY", 2)
+    for size in (1 << 30, 1 << 19):  # everything held; 109 rows held, so rows are evicted and shrunk
+        many = solve_box(dual, rows, tol=1e-9, max_iter=10**6, cache_bytes=size)
+        assert many.converged
+        assert many.trace[-1] == pytest.approx(one.trace[-1], rel=1e-11)
+        f = rows.times(many.beta[0])
+        np.testing.assert_allclose(-f + sign, many.v[0], atol=1e-10 * (1 + np.abs(f).max()))
+        assert np.all(np.diff(many.trace) >= -1e-9 * many.trace[-1]), "the dual fell"
+
+
+def test_shrinking_happens(monkeypatch):
+    X, sign = cloud(800)
+    seen = []
+    original = smo._Blocks._restore
+
+    def spy(self):
+        seen.append(len(self.active))
+        original(self)
+
+    monkeypatch.setattr(smo._Blocks, "_restore", spy)
+    monkeypatch.setattr(smo, "DENSE", 10)
+    monkeypatch.setattr(smo, "BLOCK", 32)
+    monkeypatch.setattr(smo, "SHRINK_EVERY", 2)
+    solve_box(classification(sign, np.full(800, 1.0)), KernelRows(RBFKernel(length_scale=1.5), X), tol=1e-6,
+              max_iter=10**6, cache_bytes=1 << 19)  # fmt: skip
+    assert min(seen) < 800
+
+
+def test_row_cache_evicts_the_least_used():
+    X, _ = cloud(50)
+    rows = KernelRows(RBFKernel(length_scale=1.0), X)
+    cache, K = RowCache(rows, 20 * 50 * 8, 20), rows.block(np.arange(50))
+    r = np.random.default_rng(0)
+    for _ in range(40):
+        ids = np.sort(r.choice(50, 15, replace=False))
+        slots = cache.slots(ids)
+        np.testing.assert_allclose(cache.flat.reshape(-1, 50)[slots], K[ids], atol=1e-15)
+    cache.shrink(np.arange(0, 50, 2))
+    ids = np.arange(10)
+    table = cache.flat[: cache.capacity * 25].reshape(-1, 25)
+    np.testing.assert_allclose(table[cache.slots(ids)], K[ids][:, ::2], atol=1e-15)
+    assert cache.capacity == 40
+
+
+@pytest.mark.parametrize("far", [0.0, 1e8])
+def test_gaussian_rows(far):
+    r = np.random.default_rng(0)
+    X = r.normal(size=(60, 30)) + far
+    kernel = RBFKernel(length_scale=3.0)
+    want = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2) / 9)
+    np.testing.assert_allclose(KernelRows(kernel, X).block(np.arange(60)), want, atol=1e-14)
+
+
+def test_exponential():
+    x = np.concatenate([np.linspace(-760, 0, 4001), -np.logspace(-300, 2, 200)])
+    D = x[None].copy()
+    gaussian_of_products(D, np.zeros(1), np.zeros(len(x)))
+    want = np.exp(x)
+    normal = x > -708
+    assert np.abs(D[0] / np.where(normal, want, 1) - 1)[normal].max() < 5e-16
+    assert (D[0][~normal] == 0).all()
+
+
+def test_weights_are_repetitions():
+    X, y = cloud(80)
+    s = np.random.default_rng(1).integers(1, 4, 80)
+    one = Model(C=0.7, kernel=RBFKernel(length_scale=1.0), tol=1e-10).fit(X, y, sample_weight=s.astype(float))
+    two = Model(C=0.7, kernel=RBFKernel(length_scale=1.0), tol=1e-10).fit(np.repeat(X, s, axis=0), np.repeat(y, s))
+    np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-8)
+
+
+def test_class_weights():
+    X, y = cloud(150)
+    ours = Model(C=0.5, kernel=RBFKernel(length_scale=1.0), class_weight={"-1.0": 1.0, "1.0": 4.0}, tol=1e-9).fit(X, y)
+    peer = SVC(C=0.5, gamma=0.5, class_weight={-1.0: 1.0, 1.0: 4.0}, tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), peer.decision_function(X), atol=1e-6)
+    balanced = Model(C=0.5, kernel=RBFKernel(length_scale=1.0), class_weight="balanced", tol=1e-9).fit(X, y)
+    peer = SVC(C=0.5, gamma=0.5, class_weight="balanced", tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(balanced.decision_function(X), peer.decision_function(X), atol=1e-6)
+    with pytest.raises(InvalidData, match=r"-1\.0"):
+        Model(class_weight={"-1.0": 0.0}).fit(X, y)
+    with pytest.raises(InvalidParameter, match="names 'x'"):
+        Model(class_weight={"x": 2.0}).fit(X, y)
+
+
+@pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
+def test_several_classes(multiclass):
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = Model(kernel=RBFKernel(length_scale=1.0), multiclass=multiclass, tol=1e-9).fit(X, names)
+    if multiclass == "one_vs_one":
+        peer = SVC(gamma=0.5, tol=1e-9).fit(X, names)
+        np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=1e-6)
+        assert (model.predict(X) == peer.predict(X)).all()
+    else:
+        for k, name in enumerate(model.classes_):
+            peer = SVC(gamma=0.5, tol=1e-9).fit(X, names == name)
+            np.testing.assert_allclose(model.decision_function(X)[:, k], peer.decision_function(X), atol=1e-6)
+    report = model.diagnostics(X, names)
+    assert len(report.tables["machines"].rows) == 3
+    assert all(c.holds for c in report.certificates)
+
+
+def test_scaling_inside():
+    X, y = cloud(120)
+    wild = X * np.array([1e6, 1e-5, 1.0, 30.0]) + np.array([1e7, 0, 3, -50])
+    one = Model(kernel=RBFKernel(length_scale=1.5), scale=True, tol=1e-9).fit(X, y)
+    two = Model(kernel=RBFKernel(length_scale=1.5), scale=True, tol=1e-9).fit(wild, y)
+    np.testing.assert_allclose(one.decision_function(X), two.decision_function(wild), atol=1e-6)
+
+
+def test_only_support_vectors_matter():
+    X, y = cloud(200)
+    model = Model(kernel=RBFKernel(length_scale=1.0), tol=1e-10).fit(X, y)
+    again = Model(kernel=RBFKernel(length_scale=1.0), tol=1e-10).fit(X[model.support_], y[model.support_])
+    np.testing.assert_allclose(model.decision_function(X), again.decision_function(X), atol=1e-8)
+
+
+def test_duplicates_and_contradictions():
+    X = np.repeat([[0.0, 1.0], [2.0, 1.0], [2.0, 1.0]], 20, axis=0)
+    y = np.repeat([0, 1, 0], 20)
+    model = Model(kernel=RBFKernel(length_scale=1.0)).fit(X, y)
+    report = model.diagnostics(X, y)
+    assert all(c.holds for c in report.certificates)
+    assert report.summary["training_errors"] == 20
+
+
+def test_diagnostics_need_the_training_rows():
+    X, y = cloud(60)
+    model = Model(kernel=RBFKernel(length_scale=1.0)).fit(X, y)
+    with pytest.raises(InvalidData, match="training rows"):
+        model.diagnostics(X[:50], y[:50])
+
+
+def test_a_budget_is_told():
+    X, y = cloud(200)
+    model = Model(kernel=RBFKernel(length_scale=1.0), C=100.0, max_iter=3).fit(X, y)
+    assert "not_converged" in [n.code for n in model.notices_]
+    report = model.diagnostics(X, y)
+    assert report.summary["duality_gap"] > 0
+    assert not all(c.holds for c in report.certificates)
+
+
+def test_progress_tells_the_gap_and_cancels():
+    X, y = cloud(200)
+    seen = []
+
+    def sink(t):
+        seen.append(t.metrics)
+        if len(seen) == 2:
+            raise Cancelled
+
+    with progress.listen(sink), pytest.raises(Cancelled):
+        Model(kernel=RBFKernel(length_scale=1.0)).fit(X, y)
+    assert seen[0]["duality_gap"] > seen[0]["dual_objective"] - 1
+
+
+def test_regression_dual_against_brute_force():
+    r = np.random.default_rng(3)
+    X, cap = r.normal(size=(6, 1)), np.full(6, 1.5)
+    t = np.sin(2 * X[:, 0])
+    K = RBFKernel(length_scale=0.7)(X)
+    found = solve_box(regression(t, cap, 0.1), KernelRows(RBFKernel(length_scale=0.7), X), tol=1e-12, max_iter=10**6)
+
+    def cost(z):
+        b = z[:6] - z[6:]
+        return 0.5 * b @ K @ b - b @ t + 0.1 * z.sum()
+
+    best = minimize(cost, np.full(12, 0.2), method="SLSQP", bounds=[(0, 1.5)] * 12, options={"ftol": 1e-15},
+                    constraints={"type": "eq", "fun": lambda z: z[:6].sum() - z[6:].sum()})  # fmt: skip
+    assert found.trace[-1] == pytest.approx(-best.fun, abs=1e-7)
+
+
+def test_gap_and_dual_value_by_hand():
+    dual = BoxDual(np.array([[-1.0, 1.0]]), np.array([[0.0, -2.0]]), np.array([[2.0, 0.0]]),
+                   np.zeros((1, 2), np.int64), np.zeros((1, 2)))  # fmt: skip
+    beta = np.array([[0.5, -0.5]])
+    v = -(beta @ np.array([[1.0, -1.0], [-1.0, 1.0]]) + dual.c)
+    assert dual_value(dual, beta, v) == 0.5
+    assert gap(dual, beta, v, np.zeros(1)) == 0.0
+    assert levels(dual, beta, v).violation == 0.0
