@@ -9,6 +9,8 @@ import numpy as np
 from ml_core.numerics.jit import compiled, read_only
 from service.intake.kernels import DOUBLED, LF, MISSING, QUOTE, Bytes
 
+LANES = 128
+
 
 @compiled(lambda: (*read_only(np.frombuffer(b"a\n", np.uint8)), 0))
 def boundary(data: Bytes, inside: int) -> int:
@@ -42,12 +44,23 @@ def gather(data: Bytes, places: Any, marks: Bytes, offsets: Any, out: Bytes) -> 
         offsets[row + 1] = to
 
 
-@compiled(lambda: read_only(np.frombuffer(b"ab", np.uint8)))
+@compiled(lambda: read_only(np.frombuffer(b"ab" * LANES, np.uint8)))
 def census(data: Bytes) -> tuple[int, int, int]:
-    """How many line feeds, double quotes and bytes beyond ASCII (or NUL) there are."""
-    feeds, quotes, high = 0, 0, 0
-    for byte in data:
-        feeds += byte == LF
-        quotes += byte == QUOTE
-        high += (byte > 127) | (byte == 0)
+    """How many line feeds, double quotes and bytes beyond ASCII (or NUL) there are.
+
+    Runs of LANES bytes are counted in bytes, which compilers make vectors of.
+    """
+    feeds, quotes, high, at = 0, 0, 0, 0
+    while at + LANES <= data.size:
+        f, q, h = np.uint8(0), np.uint8(0), np.uint8(0)
+        for i in range(LANES):
+            byte = data[at + i]
+            f = np.uint8(f + np.uint8(byte == LF))
+            q = np.uint8(q + np.uint8(byte == QUOTE))
+            h = np.uint8(h + np.uint8((byte > 127) | (byte == 0)))
+        feeds, quotes, high, at = feeds + f, quotes + q, high + h, at + LANES
+    for i in range(at, data.size):
+        feeds += data[i] == LF
+        quotes += data[i] == QUOTE
+        high += (data[i] > 127) | (data[i] == 0)
     return feeds, quotes, high
