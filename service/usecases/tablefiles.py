@@ -4,27 +4,52 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from service.intake.findings import one_chunk
 
 ROW_GROUP = 1 << 17
+SAMPLE = 1 << 15
+WORTH = 0.875  # of its size, which compressed doubles must not exceed
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """The canonical file. Dictionaries are for text; doubles are split into their bytes.
+    """The canonical file, which nothing but this service reads: no statistics, no marks where nothing is missing.
 
-    Dictionaries of doubles cost twice the time and a quarter more space. On split bytes LZ4 takes a tenth of the time
-    of Zstandard for 6 % more space.
+    Doubles are split into bytes and LZ4 where a sample of them becomes an eighth smaller, else stand as they are;
+    the rest is Zstandard, text that repeats itself with a dictionary.
     """
-    text = [field.name for field in table.schema if pa.types.is_string(field.type)]
-    numbers = [field.name for field in table.schema if pa.types.is_floating(field.type)]
-    codecs = {field.name: "lz4" if pa.types.is_floating(field.type) else "zstd" for field in table.schema}
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    floats = {name: _shrinks(column) for name, column in columns.items() if pa.types.is_floating(column.type)}
+    text = [name for name, column in columns.items() if pa.types.is_string(column.type) and _repeats(column)]
+    codecs = {name: ("lz4" if floats[name] else "none") if name in floats else "zstd" for name in columns}
+    bare = pa.schema([pa.field(name, column.type, column.null_count > 0) for name, column in columns.items()])
     pq.write_table(
-        table, str(path), compression=codecs, row_group_size=ROW_GROUP, use_dictionary=text,
-        use_byte_stream_split=numbers,
+        pa.table(table.columns, schema=bare), str(path), compression=codecs, row_group_size=ROW_GROUP,
+        use_dictionary=text, use_byte_stream_split=[name for name, small in floats.items() if small],
+        write_statistics=False,
     )  # fmt: skip
+
+
+def _middle(column: pa.ChunkedArray) -> pa.Array:
+    """At most SAMPLE rows from the middle."""
+    return one_chunk(column.slice(max(0, len(column) - SAMPLE) // 2, SAMPLE))
+
+
+def _shrinks(column: pa.ChunkedArray) -> bool:
+    """Whether doubles, split into their bytes, are worth compressing."""
+    values = pc.fill_null(_middle(column), 0.0).to_numpy()
+    split = np.ascontiguousarray(values.view(np.uint8).reshape(-1, values.itemsize).T)
+    return pa.Codec("lz4_raw").compress(split.tobytes()).size <= WORTH * values.nbytes
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether texts recur, so that a dictionary is shorter than they are."""
+    sample = _middle(column)
+    return 2 * int(pc.count_distinct(sample, mode="only_valid").as_py()) <= len(sample)
 
 
 def write_mapped(table: pa.Table, path: Path) -> None:
