@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -151,21 +152,37 @@ def content_hash(table: pa.Table) -> str:
 
 
 def _update(digest: hashlib._Hash, block: pa.Array) -> None:
-    digest.update(np.packbits(pc.is_valid(block).to_numpy(zero_copy_only=False)).tobytes())
+    """One block of a column: a bit per row, then the values."""
+    digest.update(_valid_bits(block).data)
     kind = block.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        text = pc.fill_null(block, "")
-        digest.update(pc.fill_null(pc.binary_length(text), 0).cast(pa.int64()).to_numpy().astype("<i8").tobytes())
-        digest.update(pc.binary_join(_as_list(text), "").to_pylist()[0].encode())
+        lengths, text = _spelt(block)
+        digest.update(lengths.astype("<i8", copy=False).data)
+        digest.update(text)
     elif pa.types.is_boolean(kind):
-        digest.update(np.packbits(pc.fill_null(block, False).to_numpy(zero_copy_only=False)).tobytes())
+        digest.update(np.packbits(pc.fill_null(block, False).to_numpy(zero_copy_only=False)).data)
     elif pa.types.is_floating(kind):
-        digest.update((pc.fill_null(block, 0.0).to_numpy() + 0.0).astype("<f8").tobytes())
+        digest.update((_filled(block, 0.0) + 0.0).astype("<f8", copy=False).data)
     else:
         whole = block.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date32(kind) else block.cast(pa.int64())
-        digest.update(pc.fill_null(whole, 0).to_numpy().astype("<i8").tobytes())
+        digest.update(np.ascontiguousarray(_filled(whole, 0)).astype("<i8", copy=False).data)
 
 
-def _as_list(text: pa.Array) -> pa.Array:
-    """All the strings of the block as one list, so that one join gives their bytes."""
-    return pa.ListArray.from_arrays(pa.array([0, len(text)], pa.int32()), text)
+def _valid_bits(block: pa.Array) -> np.ndarray[Any, Any]:
+    if not block.null_count:
+        return np.packbits(np.ones(len(block), bool))
+    return np.packbits(pc.is_valid(block).to_numpy(zero_copy_only=False))
+
+
+def _filled(block: pa.Array, value: float) -> np.ndarray[Any, Any]:
+    return (pc.fill_null(block, value) if block.null_count else block).to_numpy()
+
+
+def _spelt(block: pa.Array) -> tuple[np.ndarray[Any, Any], Any]:
+    """Bytes of each text, 0 where it is missing, and all texts one after the other."""
+    text = pc.fill_null(block, "") if block.null_count else block
+    _, places, data = text.buffers()
+    kind = np.int64 if pa.types.is_large_string(text.type) else np.int32
+    ends = np.frombuffer(places, kind)[text.offset : text.offset + len(text) + 1] if len(text) else np.zeros(1, kind)
+    joined = memoryview(data)[int(ends[0]) : int(ends[-1])] if data is not None else b""
+    return np.diff(ends).astype(np.int64), joined

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ml_core.numerics.jit import compiled, read_only
-from service.intake.kernels import DOUBLED, LF, MISSING, QUOTE, Bytes
+from service.intake.kernels import DOUBLED, LF, MISSING, QUOTE, Bytes, Int
 
 LANES = 128
 
@@ -50,7 +50,10 @@ def census(data: Bytes) -> tuple[int, int, int]:
 
     Runs of LANES bytes are counted in bytes, which compilers make vectors of.
     """
-    feeds, quotes, high, at = 0, 0, 0, 0
+    feeds: Int = 0
+    quotes: Int = 0
+    high: Int = 0
+    at = 0
     while at + LANES <= data.size:
         f, q, h = np.uint8(0), np.uint8(0), np.uint8(0)
         for i in range(LANES):
