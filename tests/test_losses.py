@@ -28,12 +28,15 @@ from ml_core.losses.every import (
     Absolute,
     EpsilonInsensitive,
     Exponential,
+    Gamma,
     Hinge,
     Huber,
+    InverseGamma,
     Logistic,
     LossMatrix,
     Norm,
     Perceptron,
+    Poisson,
     Softmax,
     Squared,
     SquaredHinge,
@@ -48,10 +51,11 @@ SOFTMAXES = [Softmax(2), Softmax(3), Softmax(5, "reference"), Softmax(7)]
 NORMS = [Norm(1.0, 3), Norm(1.5, 2), Norm(2.0, 1), Norm(2.0, 3), Norm(7.0, 2), Norm("inf", 3)]
 ALL = [
     Logistic(), *SOFTMAXES, Squared(), Absolute(), Huber(), Huber(0.3), Tukey(), Tukey(1.5), EpsilonInsensitive(),
-    EpsilonInsensitive(0.0), Hinge(), SquaredHinge(), Exponential(), Perceptron(), SquaredLength(3), *NORMS, ZeroOne(),
-    LossMatrix(), LossMatrix(((0.0, 1.0, 4.0), (2.0, 0.0, 1.0), (1.0, 1.0, 0.0), (0.8, 0.8, 0.8))),
+    EpsilonInsensitive(0.0), Hinge(), SquaredHinge(), Exponential(), Perceptron(), SquaredLength(3), Poisson(), Gamma(),
+    *NORMS, ZeroOne(), LossMatrix(), LossMatrix(((0.0, 1.0, 4.0), (2.0, 0.0, 1.0), (1.0, 1.0, 0.0), (0.8, 0.8, 0.8))),
 ]  # fmt: skip
 DECISIONS = (ZeroOne, LossMatrix)
+UNBOUNDED = (Exponential, Poisson, Gamma)
 
 
 def those(protocol: type) -> list[Any]:
@@ -69,6 +73,8 @@ def targets(loss: Any, r: np.random.Generator, n: int) -> np.ndarray:
         return r.choice([-1.0, 1.0], n)
     if loss.domain.whole:
         return r.integers(0, loss.domain.high + 1, n).astype(float)
+    if loss.domain.low >= 0 and not np.isfinite(loss.domain.high):
+        return 0.1 + 4 * r.random(n)
     return r.random(n) if np.isfinite(loss.domain.high) else 2 * r.normal(size=n)
 
 
@@ -91,13 +97,14 @@ def test_targets_lie_in_the_domain(loss: Any) -> None:
 
 
 def test_each_loss_offers_what_it_has_and_no_more() -> None:
-    assert {type(v) for v in ALL} == set(LOSSES.values())
+    assert {type(v) for v in ALL} | {InverseGamma} == set(LOSSES.values())
     assert {type(v) for v in ALL} - {type(v) for v in those(Subdifferentiable)} == set(DECISIONS)
     kinked = {Absolute, EpsilonInsensitive, Hinge, Perceptron, Norm}
     assert {type(v) for v in those(Subdifferentiable)} - {type(v) for v in those(TwiceSmooth)} == kinked
     assert those(Smooth) == those(TwiceSmooth)
     assert {type(v) for v in those(Loss)} - {type(v) for v in those(Conjugable)} == {Tukey, *DECISIONS}
-    assert {type(v) for v in those(Conjugable)} - {type(v) for v in those(Proximable)} == {Softmax, Norm}
+    without = {Softmax, Norm, Poisson, Gamma}
+    assert {type(v) for v in those(Conjugable)} - {type(v) for v in those(Proximable)} == without
     assert {type(v) for v in those(Reweighted)} == {Squared, Absolute, Huber, Tukey}
     assert not [v for v in ALL if not v.convex and not isinstance(v, (Tukey, *DECISIONS))]
 
@@ -245,7 +252,10 @@ def test_fenchel_and_young(loss: Any) -> None:
     assert (loss.conjugate(g, y) >= bound - 1e-9 * (1 + np.abs(bound))).all()
 
 
-@each([v for v in those(Conjugable) if not isinstance(v, (Squared, SquaredLength, Huber, SquaredHinge, Exponential))])
+ENDLESS = (Squared, SquaredLength, Huber, SquaredHinge, Exponential, Poisson)
+
+
+@each([v for v in those(Conjugable) if not isinstance(v, ENDLESS)])
 def test_conjugate_is_infinite_beyond_its_domain(loss: Any) -> None:
     y = drawn(loss)[1]
     assert np.isinf(loss.conjugate(np.full((40, loss.width), 2.5), y)).all()
@@ -285,7 +295,7 @@ def test_weighted_squares_touch_the_loss_from_above(loss: Any) -> None:
     assert (loss.value(other, y) <= above + 1e-12 * (1 + np.abs(above))).all()
 
 
-@each([v for v in those(TwiceSmooth) if not isinstance(v, Exponential)])
+@each([v for v in those(TwiceSmooth) if not isinstance(v, UNBOUNDED)])
 def test_extremes_stay_finite(loss: Any) -> None:
     eta, y = drawn(loss)
     for out in loss.all(1e5 * eta, y):
@@ -403,3 +413,20 @@ def test_interval() -> None:
     np.testing.assert_array_equal(Interval(0, 2, whole=True).contains(np.array([-1, 0, 0.5, 2, 3])), [0, 1, 0, 1, 0])
     signs = Interval(-1, 1, whole=True, nonzero=True)
     np.testing.assert_array_equal(signs.contains(np.array([-1, 0, 0.5, 1])), [1, 0, 0, 1])
+
+
+def test_the_inverse_link_of_gamma_on_its_half_line() -> None:
+    r = np.random.default_rng(0)
+    loss, eta, y = InverseGamma(), 0.2 + r.random((40, 1)), 0.1 + r.random(40)
+    h = 1e-6
+    value, gradient, curvature = loss.all(eta, y)
+    np.testing.assert_allclose(value, y * eta[:, 0] - np.log(eta[:, 0]), rtol=1e-14)
+    np.testing.assert_allclose(gradient[:, 0], (loss.value(eta + h, y) - loss.value(eta - h, y)) / (2 * h), rtol=1e-6,
+                               atol=1e-7)  # fmt: skip
+    np.testing.assert_allclose(curvature[:, 0, 0], eta[:, 0] ** -2, rtol=1e-12)
+    assert np.isinf(loss.value(np.array([[0.0], [-1.0]]), np.ones(2))).all()
+    s = r.random(40)
+    best = loss.start(y, s)
+    assert best == pytest.approx(s.sum() / (s @ y))
+    assert min(s @ loss.value(np.full((40, 1), c), y) for c in np.linspace(0.2, 5, 999)) >= s @ loss.value(
+        np.full((40, 1), best[0]), y) - 1e-12  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
@@ -26,13 +26,14 @@ class FactsPart:
 
     frame: Frame
     v: Vector
+    classes: int
 
     def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
         """Of rows."""
         problem = self.frame.over(X, y, s)
         _, g, H = problem.second(self.v)
         value, r = problem.loss.value_gradient(problem.predictor(self.v), problem.y)
-        shares = np.bincount(problem.y.astype(np.int64), problem.s, len(self.frame.factors))
+        shares = np.bincount(problem.y.astype(np.int64), problem.s, self.classes)
         return Sums((g, H, float(problem.s.sum()), len(problem.s), float(problem.s @ value), problem.s @ r, shares))
 
 
@@ -74,7 +75,7 @@ class DualPart:
 def report(frame: Frame, v: Vector, labels: list[str], separation: str) -> Steps[Diagnostics]:
     """Everything recomputed from the flat unknowns v and sums over the rows, which are asked for."""
     problem = frame.penalty()
-    facts: Sums = yield FactsPart(frame, v)
+    facts: Sums = yield FactsPart(frame, v, len(labels))
     _, g, H = problem.second(v)
     g, H = facts.each[0] + g, facts.each[1] + H
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
@@ -182,17 +183,19 @@ def _table(
                 at = slice(j * q, (j + 1) * q)
                 variance = float(basis[c] @ root[at, at] @ basis[c])
             why = reason or ("collinear" if lost[j] else None if np.isfinite(variance) else "overflow")
-            rows.append([labels[1] if K == 2 else labels[c], term, *_wald(float(raw[j, c]), variance, why)])
+            rows.append([labels[1] if K == 2 else labels[c], term, *wald(float(raw[j, c]), variance, why)])
     return Table(COLUMNS, rows)
 
 
-def _wald(estimate: float, variance: float, reason: str | None) -> list[object]:
-    """Estimate, standard error, z, two-sided p, interval, and why they are missing."""
+def wald(estimate: float, variance: float, reason: str | None, freedom: float = np.inf) -> list[object]:
+    """Estimate, standard error, z (t of `freedom` degrees), two-sided p, interval, and why they are missing."""
     if reason is None and variance <= 0:
         reason = "reference"
     if reason is not None:
         return [estimate, None, None, None, None, None, reason]
     se = float(np.sqrt(variance))
     z = estimate / se
-    half = float(ndtri(0.5 + LEVEL / 2)) * se
-    return [estimate, se, z, 2 * float(ndtr(-abs(z))), estimate - half, estimate + half, None]
+    normal = freedom == np.inf
+    half = float(ndtri(0.5 + LEVEL / 2) if normal else stdtrit(freedom, 0.5 + LEVEL / 2)) * se
+    p = 2 * float(ndtr(-abs(z)) if normal else stdtr(freedom, -abs(z)))
+    return [estimate, se, z, p, estimate - half, estimate + half, None]

@@ -27,7 +27,7 @@ from ml_core.solvers.first_order import minimise, stochastic
 from ml_core.solvers.irls import irls
 from ml_core.solvers.lbfgs import lbfgs
 from ml_core.solvers.linear_objective import Columns, LinearObjective, unit_of
-from ml_core.solvers.linear_parts import Asked, ClassColumns, ClassColumnsPart, Frame, columns_of, weighed
+from ml_core.solvers.linear_parts import Asked, ClassColumns, ClassColumnsPart, ClassFactors, Frame, columns_of
 from ml_core.solvers.newton import coarse_start, inverse, newton
 from ml_core.solvers.separation import MOST_UNKNOWNS, Separation, separation
 from ml_core.solvers.separation_sums import separation_by_sums
@@ -164,11 +164,11 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return Logistic() if K == 2 else Softmax(K, self.parametrization)
 
     def _problem(self, X: Matrix, y: Codes, s: Vector) -> LinearObjective:
-        return LinearObjective(*weighed(X, y, s, self.class_weight_), self._loss(), alpha=float(self.alpha),
+        return LinearObjective(*ClassFactors(self.class_weight_)(X, y, s), self._loss(), alpha=float(self.alpha),
                                fit_intercept=self.fit_intercept)  # fmt: skip
 
     def _frame(self, columns: Columns) -> Frame:
-        return Frame(self._loss(), float(self.alpha), self.fit_intercept, columns, self.class_weight_)
+        return Frame(self._loss(), float(self.alpha), self.fit_intercept, columns, ClassFactors(self.class_weight_))
 
     def _class_weights(self, total: float, shares: np.ndarray) -> Vector:
         K = len(self.classes_)

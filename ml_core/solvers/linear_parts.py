@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -76,20 +76,48 @@ def columns_of(sums: ColumnSums, centre: bool) -> Columns:
     return Columns.scaled(sums.mean if centre else np.zeros(len(scale)), scale)
 
 
+class Prepared(Protocol):
+    """What rows, targets and weights become before they enter the objective."""
+
+    def __call__(self, X: Matrix, y: Any, s: Vector) -> tuple[Matrix, Vector, Vector]:
+        """Rows (m, d'), targets (m,) and positive weights (m,)."""
+
+    def in_units_of(self, unit: float) -> Self:
+        """The same with all weights over `unit`."""
+
+
+@dataclass(frozen=True)
+class ClassFactors:
+    """Weights multiplied by the factor of each class, (K,); rows that these leave without weight are dropped."""
+
+    factors: Vector
+
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> tuple[Matrix, Vector, Vector]:
+        """Codes become numbers."""
+        weight = s * self.factors[y]
+        keep = weight > 0
+        if not keep.all():
+            X, y, weight = X[keep], y[keep], weight[keep]
+        return X, y.astype(np.float64), weight
+
+    def in_units_of(self, unit: float) -> ClassFactors:
+        """The factors over `unit`."""
+        return ClassFactors(self.factors / unit)
+
+
 @dataclass(frozen=True)
 class Frame:
-    """An objective without its rows; `factors` (K,) multiply the weights of the rows of each class."""
+    """An objective without its rows; `rows` prepares them."""
 
     loss: TwiceSmooth
     alpha: float
     fit_intercept: bool
     columns: Columns
-    factors: Vector
+    rows: Prepared
 
-    def over(self, X: Matrix, y: Codes, s: Vector) -> LinearObjective:
+    def over(self, X: Matrix, y: Any, s: Vector) -> LinearObjective:
         """The share of these rows in the objective, without the penalty."""
-        return LinearObjective(*weighed(X, y, s, self.factors), self.loss, fit_intercept=self.fit_intercept,
-                               columns=self.columns)  # fmt: skip
+        return LinearObjective(*self.rows(X, y, s), self.loss, fit_intercept=self.fit_intercept, columns=self.columns)
 
     def penalty(self) -> LinearObjective:
         """The objective of no rows: the penalty alone, with the maps between unknowns and coefficients."""
@@ -99,16 +127,7 @@ class Frame:
 
     def in_units_of(self, unit: float) -> Frame:
         """This objective over `unit`: the same minimiser, of weights that lie near 1."""
-        return replace(self, alpha=self.alpha / unit, factors=self.factors / unit)
-
-
-def weighed(X: Matrix, y: Codes, s: Vector, factors: Vector) -> tuple[Matrix, Vector, Vector]:
-    """Rows, targets and weights with the factors of the classes; rows that these leave without weight are dropped."""
-    weight = s * factors[y]
-    keep = weight > 0
-    if not keep.all():
-        X, y, weight = X[keep], y[keep], weight[keep]
-    return X, y.astype(np.float64), weight
+        return replace(self, alpha=self.alpha / unit, rows=self.rows.in_units_of(unit))
 
 
 @dataclass(frozen=True)
@@ -171,11 +190,15 @@ class Asked:
         f, g, _ = yield from self.point(v, False)
         return f, g
 
-    def newton(self, tol: float, max_iter: int, slow: Callable[[Vector], Steps[bool]] | None) -> Steps[Solution]:
-        """Newton's method from 0; a pass over the rows per step, and per halving of a step."""
-        steps = newton_steps(self.point, self.penalty.zero(), tol=tol, max_iter=max_iter, hessian_cost=PASS, slow=slow)
+    def newton(
+        self, tol: float, max_iter: int, slow: Callable[[Vector], Steps[bool]] | None, start: Vector | None = None
+    ) -> Steps[Solution]:
+        """Newton's method from 0 or `start`; a pass over the rows per step, and per halving of a step."""
+        start = self.penalty.zero() if start is None else start
+        steps = newton_steps(self.point, start, tol=tol, max_iter=max_iter, hessian_cost=PASS, slow=slow)
         return (yield from steps)[0]
 
-    def lbfgs(self, tol: float, max_iter: int) -> Steps[Solution]:
+    def lbfgs(self, tol: float, max_iter: int, start: Vector | None = None) -> Steps[Solution]:
         """For unknowns too many for a Hessian."""
-        return (yield from lbfgs_steps(self.slope, self.penalty.zero(), tol=tol, max_iter=max_iter))
+        start = self.penalty.zero() if start is None else start
+        return (yield from lbfgs_steps(self.slope, start, tol=tol, max_iter=max_iter))

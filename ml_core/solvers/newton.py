@@ -203,13 +203,14 @@ def _search(
     return None
 
 
-def coarse_start(objective: Thinnable) -> tuple[Vector, Solve | None]:
+def coarse_start(objective: Thinnable, start: Vector | None = None) -> tuple[Vector, Solve | None]:
     """A start and an approximate H⁻¹ from every 8th row, recursively, when those are many times the unknowns."""
+    start = objective.zero() if start is None else start
     if len(objective.X) < THIN * max(MIN_ROWS, 20 * objective.size):
-        return objective.zero(), None
+        return start, None
     coarse = objective.thin(THIN)
-    v, solve = coarse_start(coarse)
+    v, solve = coarse_start(coarse, start)
     enough = 0.3 * np.sqrt(objective.size)
     solution, solve = newton(coarse, v, tol=enough, max_iter=20, solve=solve, report=False)
     kept: Reason = "gradient"
-    return (solution.w, solve) if solution.reason == kept else (objective.zero(), None)
+    return (solution.w, solve) if solution.reason == kept else (start, None)

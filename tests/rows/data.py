@@ -51,3 +51,10 @@ def counts() -> tuple[np.ndarray, np.ndarray]:
     y = np.repeat(["a", "b", "c"], 30)
     rates = np.array([[4.0, 1.0, 0.5, 3.0], [1.0, 3.0, 1.0, 3.0], [2.0, 2.0, 2.0, 0.3]])
     return r.poisson(np.repeat(rates, 30, axis=0)).astype(float), y
+
+
+def counted() -> tuple[np.ndarray, np.ndarray]:
+    """60 × 3 with counts whose logarithmic rate is linear."""
+    r = np.random.default_rng(8)
+    X = r.normal(size=(60, 3))
+    return X, r.poisson(np.exp(0.5 + X @ np.array([0.6, -0.4, 0.0]))).astype(float)

@@ -1,0 +1,296 @@
+"""Generalised linear models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.base import SQUARES, Cost, Regressor
+from ml_core.capabilities import HasParameterPosterior, HasPosterior, Weighted
+from ml_core.certificates import Diagnostics
+from ml_core.distributions.base import Distribution
+from ml_core.distributions.normal import MultivariateNormal
+from ml_core.errors import InvalidData, InvalidParameter, Issue
+from ml_core.linear.glm_families import FAMILIES, Family, Link, Name, Spread, links_of
+from ml_core.linear.glm_parts import Begin, BeginPart, Exposed
+from ml_core.linear.glm_report import figures, report
+from ml_core.naming import listed
+from ml_core.params import Alpha, MaxIter, Tol
+from ml_core.registry import algorithm
+from ml_core.solvers.base import Solution, Steps, answered
+from ml_core.solvers.irls import irls
+from ml_core.solvers.lbfgs import lbfgs
+from ml_core.solvers.linear_objective import Columns, LinearObjective, unit_of
+from ml_core.solvers.linear_parts import Asked, Frame, columns_of
+from ml_core.solvers.newton import coarse_start, inverse, newton
+from ml_core.solvers.recession import recession
+from ml_core.sums import Census, Passes
+
+NEWTON_UNKNOWNS = 4000
+REACH = 15.0
+
+
+@algorithm("generalized_linear_model")
+class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regressor):
+    """Means of an exponential family from a linear predictor: gaussian, poisson, binomial or gamma.
+
+    min over w, b of  Σᵢ sᵢ (A(ηᵢ) - yᵢ ηᵢ) + ½ alpha ‖w‖², ηᵢ = xᵢᵀw + b, the intercept free; the density of y is
+    h(y) exp((y η - A(η))/φ), its mean A'(η), its variance φ A''(η), and the loss is a negative log-likelihood times φ.
+    gaussian: identity; poisson: log; binomial: logit, targets are shares or, with `exposure`, successes among trials;
+    gamma: log, or the canonical inverse, of which rows with η ≤ 0 have no mean and are refused. Convex. Newton's method
+    O(n d²) per Hessian; columns are standardised inside, answers are in the units given.
+
+    `exposure` names the column (counted from 0) that holds exposure times of counts or numbers of trials; it is no
+    feature, its entry in coef_ is 0, and predictions are counts for the exposures of the rows asked for.
+
+    The posterior of w and b is normal around the most probable ones, its precision Fisher's information and that of the
+    prior, alpha/φ on w: Laplace's method, with the expected curvature where the link is not canonical. A predictive
+    posterior has the mean and variance that it gives the target: Student t, negative binomial, Bernoulli or
+    beta-binomial, gamma.
+
+    References
+    ----------
+    McCullagh, Nelder (1989), Generalized Linear Models, second edition.
+    Fahrmeir, Tutz (2001), Multivariate Statistical Modelling Based on Generalized Linear Models, section 2.3.
+    """
+
+    largest = SQUARES
+    complexity = "O(n d²) per Hessian, O(n d) per gradient"
+    tags = ("parametric", "discriminative", "linear", "probabilistic")
+    example_params = {"family": "gaussian", "alpha": 0.0}  # noqa: RUF012 - annotated ClassVar in the base
+
+    coef_: Annotated[Vector, "(d,) slopes, predictor units per feature unit"]
+    intercept_: Annotated[float, "predictor at x = 0"]
+    center_: Annotated[Vector, "(d,) the point around which predictors are computed"]
+    offset_: Annotated[float, "predictor at center_"]
+    scale_: Annotated[Vector, "(d,) units in which spread_ is given"]
+    spread_: Annotated[Matrix, "(d+1, d+1) covariance of slopes times scale_ and of offset_, over the dispersion"]
+    dispersion_: Annotated[float, "φ: 1 for poisson and binomial, Pearson's χ² over degrees of freedom otherwise"]
+    degrees_of_freedom_: Annotated[float, "weight less parameters"]
+    unbounded_direction_: Annotated[Vector, "(d,) slopes along which the likelihood rises for ever, or 0"]
+    n_iter_: int
+    solution_: Solution
+
+    def __init__(
+        self,
+        *,
+        family: Annotated[Name, Field(description="Distribution of the target.")] = "gaussian",
+        link: Annotated[
+            Link | None, Field(description="What of the mean is linear; the family's usual one when null.")
+        ] = None,
+        exposure: Annotated[
+            int | None, Field(ge=0, description="Column of exposures (poisson) or trials (binomial); not a feature.")
+        ] = None,
+        alpha: Alpha = 0.0,
+        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        solver: Annotated[
+            Literal["newton", "irls", "lbfgs"], Field(description="All reach the same minimum.")
+        ] = "newton",
+        tol: Annotated[Tol, Field(description="Distance to the optimum in standard errors at dispersion 1.")] = 1e-10,
+        max_iter: Annotated[MaxIter, Field(description="Most iterations.")] = 200,
+    ) -> None:
+        self.family = family
+        self.link = link
+        self.exposure = exposure
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def cost(self, n: int, d: int, k: int = 1) -> Cost:
+        """About four passes with Hessian and ten without."""
+        return Cost(flops=8.0 * n * d * d + 40.0 * n * d + 2.0 * d**3, memory_bytes=24.0 * d * d + 24.0 * n)
+
+    def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
+        family, rows = self._family(), self._exposed(X.shape[1])
+        begin = BeginPart(family, rows)(X, y, s)
+        Z, t, w = rows(X, y, s)
+        columns = Columns.of(Z, w, self.fit_intercept)
+        problem = LinearObjective(Z, t, w, family.loss, alpha=float(self.alpha), fit_intercept=self.fit_intercept,
+                                  columns=columns)  # fmt: skip
+        unit = unit_of(w)
+        start = self._start(problem, family, begin)
+        self._solved(self._solve(problem if unit == 1.0 else problem.in_units_of(unit), start), unit)
+        frame = self._frame(family, columns, rows)
+        answered(self._learn(frame, family, begin), lambda part: part(X, y, s))
+        self._look_for_escape(problem, family)
+        self._note_findings(begin)
+
+    def _passes(self, census: Census) -> Passes:
+        family, rows = self._family(), self._exposed(census.width)
+        begin: Begin = yield BeginPart(family, rows)
+        frame = self._frame(family, columns_of(begin.columns, self.fit_intercept), rows)
+        problem = frame.penalty()
+        unit = unit_of(np.array([begin.columns.total / begin.columns.rows]))
+        asked, start = Asked(frame.in_units_of(unit)), self._start(problem, family, begin)
+        tol, steps = float(self.tol), int(self.max_iter)
+        newton_fits = problem.size <= NEWTON_UNKNOWNS
+        found = yield from (asked.newton(tol, steps, None, start) if newton_fits else asked.lbfgs(tol, steps, start))
+        self._solved(found, unit)
+        yield from self._learn(frame, family, begin)
+        self.unbounded_direction_ = np.zeros(census.width)
+        if asked.reach > REACH and self.alpha == 0 and family.exposed:
+            self._note("unbounded_suspected", f"a predictor reached {asked.reach:.3g}: some columns may let the "
+                       "likelihood rise for ever, which is not looked for in chunks",
+                       "set alpha > 0 (a penalty)")  # fmt: skip
+        self._note_findings(begin)
+
+    def _family(self) -> Family:
+        links = links_of(self.family)
+        found = FAMILIES.get((self.family, self.link or links[0]))
+        if found is None:
+            text = f"{self.family} has the link{'s' * (len(links) > 1)} {' and '.join(links)}, not {self.link}"
+            raise InvalidParameter(text, [Issue("/params/link", "unknown_link", text)])
+        if self.exposure is not None and not found.exposed:
+            text = f"{self.family} has no exposure: poisson counts and binomial trials have one"
+            raise InvalidParameter(text, [Issue("/params/exposure", "no_exposure", text)])
+        return found
+
+    def _exposed(self, width: int) -> Exposed:
+        if self.exposure is not None and (self.exposure >= width or width < 2):
+            text = f"exposure is column {self.exposure} of {width}: it must be one of them, beside a feature"
+            raise InvalidParameter(text, [Issue("/params/exposure", "no_column", text)])
+        return Exposed(self.exposure)
+
+    def _frame(self, family: Family, columns: Columns, rows: Exposed) -> Frame:
+        return Frame(family.loss, float(self.alpha), self.fit_intercept, columns, rows)
+
+    def _start(self, problem: LinearObjective, family: Family, begin: Begin) -> Vector:
+        """The best constant; without an intercept 0, or for the inverse link the slopes that fit 1/mean best."""
+        d = problem.X.shape[1]
+        with np.errstate(divide="ignore"):
+            best = float(family.loss.start(np.array([begin.mean]), np.ones(1))[0])
+        if self.fit_intercept:
+            return problem.pack(np.zeros((1, d)), np.array([best if np.isfinite(best) else 0.0]))
+        if family.link != "inverse":
+            return problem.zero()
+        mean = begin.columns.mean
+        slopes = mean * best / max(float(mean @ mean), np.finfo(float).tiny)
+        return problem.pack(slopes[None], np.zeros(1))
+
+    def _solve(self, problem: LinearObjective, start: Vector) -> Solution:
+        tol, steps = float(self.tol), int(self.max_iter)
+        if not np.isfinite(problem.value_gradient(start)[0]):
+            raise InvalidData("no start of the inverse link gives every row a positive mean; use the log link, or an "
+                              "intercept")  # fmt: skip
+        if self.solver == "lbfgs" or problem.size > NEWTON_UNKNOWNS:
+            solve = inverse(problem.second(start)[2]) if problem.size <= NEWTON_UNKNOWNS else None
+            return lbfgs(problem.value_gradient, start, tol=tol, max_iter=steps, solve=solve)
+        if self.solver == "irls":
+            return irls(problem, start, tol=tol, max_iter=steps)
+        v, solve = coarse_start(problem, start)
+        return newton(problem, v, tol=tol, max_iter=steps, solve=solve)[0]
+
+    def _solved(self, found: Solution, unit: float) -> None:
+        self.solution_ = replace(found, trace=[unit * f for f in found.trace])
+        self.n_iter_ = max(1, found.n_iter)
+
+    def _learn(self, frame: Frame, family: Family, begin: Begin) -> Steps[None]:
+        """Coefficients, covariance and dispersion from the unknowns and one pass over the rows."""
+        v, problem = self.solution_.w, frame.penalty()
+        W, b = problem.unpack(v)
+        keep = self._kept(len(W[0]))
+        d = len(keep) if self.exposure is None else len(keep) + 1
+        self.coef_, self.center_, self.scale_ = np.zeros(d), np.zeros(d), np.ones(d)
+        self.coef_[keep], self.center_[keep], self.scale_[keep] = W[0], frame.columns.mean, frame.columns.scale
+        self.intercept_ = float(b[0])
+        self.offset_ = float(v[-1]) if self.fit_intercept else 0.0
+        found = yield from figures(frame, family, Exposed(self.exposure), v, begin)
+        with np.errstate(over="ignore", invalid="ignore"):
+            C = inverse(found.information)(np.eye(len(v)))
+        self.spread_ = np.zeros((d + 1, d + 1))
+        at = np.append(keep, d) if self.fit_intercept else keep
+        self.spread_[np.ix_(at, at)] = C
+        self.dispersion_, self.degrees_of_freedom_ = float(found.dispersion), float(found.freedom)
+
+    def _kept(self, features: int) -> np.ndarray:
+        """Columns that are features."""
+        at = np.arange(features)
+        return at if self.exposure is None else at + (at >= self.exposure)
+
+    def _look_for_escape(self, problem: LinearObjective, family: Family) -> None:
+        """Whether the likelihood rises for ever along some direction; looked for where a predictor grew large."""
+        self.unbounded_direction_ = np.zeros(len(self.coef_))
+        v = self.solution_.w
+        if self.alpha > 0 or not family.exposed or np.abs(problem.predictor(v)).max() < REACH:
+            return
+        top = problem.y >= 1 if family.link == "logit" else np.zeros(len(problem.y), dtype=bool)
+        side = np.where(problem.y == 0, -1.0, np.where(top, 1.0, 0.0))
+        found = recession(problem.standardised(), side, v)
+        if found is None:
+            return
+        slopes = found[: problem.X.shape[1]] / problem.columns.scale
+        self.unbounded_direction_[self._kept(len(slopes))] = slopes
+        used = np.flatnonzero(np.abs(self.unbounded_direction_ * self.scale_) > 1e-6).tolist()
+        self._note("unbounded", f"along columns {listed(used)} the likelihood rises for ever: some rows' means go to "
+                   "the end of their range (a group without events, or separated classes), and so does a coefficient; "
+                   "the fit stopped at a finite point, whose means are right to rounding",
+                   "set alpha > 0 (a penalty), or drop these columns; see unbounded_direction_")  # fmt: skip
+
+    def _note_findings(self, begin: Begin) -> None:
+        found = self.solution_
+        if not found.converged:
+            self._note("not_converged", f"{self.solver} stopped after {found.n_iter} steps ({found.reason})",
+                       "raise max_iter, or use solver newton")  # fmt: skip
+        if begin.broken:
+            self._note("fractional_counts", f"{begin.broken} targets are not whole: of a Poisson model they have a "
+                       "quasi-likelihood, whose standard errors hold up to the dispersion",
+                       "give counts and exposure")  # fmt: skip
+        if self.degrees_of_freedom_ <= 0:
+            self._note("no_degrees_of_freedom", "there are no more rows than parameters: nothing tells the dispersion",
+                       "fit fewer columns, or more rows")  # fmt: skip
+
+    def _eta(self, X: Matrix) -> Vector:
+        return np.asarray(self.offset_ + (X - self.center_) @ self.coef_)
+
+    def _mean(self, X: Matrix) -> tuple[Family, Vector]:
+        """Family and linear predictor, once every row has a mean."""
+        family, eta = self._family(), self._eta(X)
+        bad = np.flatnonzero((eta <= 0) & (family.link == "inverse"))
+        if len(bad):
+            text = f"the inverse link has no mean for row {bad[0]} ({len(bad)} in all), of predictor {eta[bad[0]]:g}"
+            raise InvalidData(f"{text}; use the log link", [Issue(f"/rows/{bad[0]}", "outside_link", text)])
+        return family, eta
+
+    def _predict(self, X: Matrix) -> Vector:
+        family, eta = self._mean(X)
+        exposure = Exposed(self.exposure).of(X)
+        mean = family.mean(eta)
+        return mean if exposure is None else mean * exposure
+
+    def _posterior(self, X: Matrix) -> Distribution:
+        family, eta = self._mean(X)
+        Z = np.hstack([(X - self.center_) / self.scale_, np.ones((len(X), 1))])
+        variance = self.dispersion_ * np.einsum("ij,jk,ik->i", Z, self.spread_, Z)
+        spread = Spread(self.dispersion_, self.degrees_of_freedom_, Exposed(self.exposure).of(X))
+        return family.predictive(eta, np.maximum(variance, 0.0), spread)
+
+    def _parameter_posterior(self) -> dict[str, Distribution]:
+        T = np.diag(np.append(1.0 / self.scale_, 1.0))
+        T[-1, :-1] = -self.center_ / self.scale_
+        mean = np.append(self.coef_, self.intercept_)
+        return {"coefficients": MultivariateNormal(mean[None], (self.dispersion_ * T @ self.spread_ @ T.T)[None])}
+
+    def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
+        return answered(self._report(X.shape[1]), lambda part: part(X, y, s))
+
+    def _audit(self, census: Census) -> Passes:
+        return (yield from self._report(census.width))
+
+    def _report(self, width: int) -> Steps[Diagnostics]:
+        family, rows = self._family(), self._exposed(width)
+        begin: Begin = yield BeginPart(family, rows)
+        keep = self._kept(width - (self.exposure is not None))
+        columns = Columns(self.center_[keep], self.scale_[keep], np.zeros(len(keep)), False)
+        frame = self._frame(family, columns, rows)
+        v = frame.penalty().pack(self.coef_[keep][None], np.array([self.intercept_]))
+        found = yield from figures(frame, family, rows, v, begin)
+        reason = "unbounded" if self.unbounded_direction_.any() else "penalised" if self.alpha > 0 else None
+        out = report(frame, family, v, begin, found, keep.tolist(), reason)
+        out.traces["objective"] = self.solution_.trace
+        return out

@@ -1,0 +1,247 @@
+"""Families of generalised linear models: loss, mean, deviance, variance and likelihood of each.
+
+Targets are per unit of exposure E (y = count/E, or successes/trials) and weights are s E, which makes every formula
+here that of a row without exposure. `pieces` and `log_likelihood` keep the exposure, which the mass of a count needs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import digamma, expit, gammaln, polygamma, xlogy
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.distributions.base import Distribution
+from ml_core.distributions.bernoulli import Bernoulli
+from ml_core.distributions.beta_binomial import BetaBinomial
+from ml_core.distributions.gamma import Gamma as GammaDistribution
+from ml_core.distributions.negative_binomial import NegativeBinomial
+from ml_core.distributions.student import StudentT
+from ml_core.losses.base import TwiceSmooth
+from ml_core.losses.gamma import Gamma, InverseGamma
+from ml_core.losses.logistic import Logistic
+from ml_core.losses.poisson import Poisson
+from ml_core.losses.squared import Squared
+
+Name = Literal["gaussian", "poisson", "binomial", "gamma"]
+Link = Literal["identity", "log", "logit", "inverse"]
+LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Dispersion, its degrees of freedom, and the exposure (n,) of the rows asked for; None without a column."""
+
+    dispersion: float
+    degrees_of_freedom: float
+    exposure: Vector | None
+
+
+class Family(ABC):
+    """A family with one link."""
+
+    link: Link
+    loss: TwiceSmooth
+    exposed: bool = False
+    """Whether targets may be counts per exposure."""
+    free_dispersion: bool = False
+    relative: bool = False
+    """Whether slopes of the loss are shares of the target (log link of gamma), not in its unit."""
+    whole: bool = False
+    targets: str
+
+    def mean(self, eta: Vector) -> Vector:
+        """(n,) mean at the linear predictor."""
+        return eta
+
+    @abstractmethod
+    def deviation(self, mean: Vector) -> Vector:
+        """(n,) standard deviation of a target at dispersion 1."""
+
+    @abstractmethod
+    def deviance(self, y: Vector, mean: Vector) -> Vector:
+        """(n,) unit deviances, ≥ 0."""
+
+    @abstractmethod
+    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
+        """(n, k) what the log-likelihood sums."""
+
+    @abstractmethod
+    def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
+        """From the weighted sums of `pieces` and the sum of the weights."""
+
+    @abstractmethod
+    def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
+        """Distribution of the targets, whose predictor is normal with this mean and variance."""
+
+
+class _Gaussian(Family):
+    link: Link = "identity"
+    loss = Squared()
+    free_dispersion = True
+    targets = "numbers"
+
+    def deviation(self, mean: Vector) -> Vector:
+        return np.ones_like(mean)
+
+    def deviance(self, y: Vector, mean: Vector) -> Vector:
+        return np.square(y - mean)
+
+    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
+        return np.square(y - mean)[:, None]
+
+    def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
+        with np.errstate(divide="ignore"):
+            return float(-0.5 * total * (np.log(2 * np.pi * sums[0] / total) + 1))
+
+    def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
+        scale = np.sqrt(spread.dispersion + variance)
+        return StudentT(eta, scale, np.full(len(eta), spread.degrees_of_freedom), np.sqrt(variance))
+
+
+class _Poisson(Family):
+    link: Link = "log"
+    loss = Poisson()
+    exposed = whole = True
+    targets = "counts of at least 0"
+
+    def mean(self, eta: Vector) -> Vector:
+        with np.errstate(over="ignore"):
+            return np.exp(eta)
+
+    def deviation(self, mean: Vector) -> Vector:
+        return np.sqrt(mean)
+
+    def deviance(self, y: Vector, mean: Vector) -> Vector:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return 2 * (np.where(y > 0, xlogy(y, y / mean), 0.0) - (y - mean))
+
+    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
+        count, rate = exposure * y, exposure * mean
+        return (xlogy(count, rate) - rate - gammaln(count + 1))[:, None]
+
+    def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
+        return float(sums[0])
+
+    def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
+        """The rate is log-normal; the gamma distribution of its mean and variance makes the count negative binomial."""
+        v = np.maximum(variance, LEAST)
+        mean = np.exp(eta + 0.5 * v) * (1.0 if spread.exposure is None else spread.exposure)
+        size = 1.0 / np.expm1(v)
+        return NegativeBinomial(size, size / (size + mean))
+
+
+class _Binomial(Family):
+    link: Link = "logit"
+    loss = Logistic()
+    exposed = True
+    targets = "shares from 0 to 1, or with `exposure` successes among so many trials"
+
+    def mean(self, eta: Vector) -> Vector:
+        return np.asarray(expit(eta))
+
+    def deviation(self, mean: Vector) -> Vector:
+        return np.sqrt(mean * (1 - mean))
+
+    def deviance(self, y: Vector, mean: Vector) -> Vector:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            won = np.where(y > 0, xlogy(y, y / mean), 0.0)
+            return 2 * (won + np.where(y < 1, xlogy(1 - y, (1 - y) / (1 - mean)), 0.0))
+
+    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
+        won, lost = exposure * y, exposure * (1 - y)
+        ways = gammaln(exposure + 1) - gammaln(won + 1) - gammaln(lost + 1)
+        counted = (won == np.round(won)) & (exposure == np.round(exposure))
+        return (xlogy(won, mean) + xlogy(lost, 1 - mean) + np.where(counted, ways, 0.0))[:, None]
+
+    def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
+        return float(sums[0])
+
+    def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
+        """E σ(η) by the probit curve that σ resembles; among trials, beta of that mean and of Var σ(η)."""
+        p = expit(eta / np.sqrt(1 + np.pi * variance / 8))
+        if spread.exposure is None:
+            return Bernoulli(p)
+        p = np.clip(p, LEAST, 1 - LEAST)
+        total = np.maximum(1.0 / np.maximum(variance * p * (1 - p), LEAST) - 1.0, LEAST)
+        return BetaBinomial(spread.exposure, p * total, (1 - p) * total)
+
+
+class _Gamma(Family):
+    free_dispersion = True
+    targets = "numbers above 0"
+
+    def deviation(self, mean: Vector) -> Vector:
+        return mean
+
+    def deviance(self, y: Vector, mean: Vector) -> Vector:
+        ratio = y / mean
+        return 2 * (ratio - 1 - np.log(ratio))
+
+    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
+        ratio = y / mean
+        return np.stack([np.log(ratio) - ratio, np.log(y)], axis=1)
+
+    def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
+        """At the shape of greatest likelihood, the root of log k - ψ(k) = -1 - Σ s (log r - r)/Σ s."""
+        k = best_shape(-1.0 - float(sums[0]) / total)
+        return float(k * sums[0] + total * (k * np.log(k) - gammaln(k)) - sums[1])
+
+
+class _LogGamma(_Gamma):
+    link: Link = "log"
+    relative = True
+    loss = Gamma()
+
+    def mean(self, eta: Vector) -> Vector:
+        with np.errstate(over="ignore"):
+            return np.exp(eta)
+
+    def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
+        """Gamma of the mean and variance that a log-normal mean gives."""
+        more = np.expm1(variance)
+        shape = 1.0 / (spread.dispersion * (1 + more) + more)
+        return GammaDistribution(shape, shape / np.exp(eta + 0.5 * variance))
+
+
+class _InverseGamma(_Gamma):
+    link: Link = "inverse"
+    loss = InverseGamma()
+
+    def mean(self, eta: Vector) -> Vector:
+        with np.errstate(divide="ignore"):
+            return 1.0 / eta
+
+    def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
+        """Gamma of mean 1/η, its variance enlarged by that of 1/η to first order."""
+        shape = 1.0 / (spread.dispersion + variance / np.square(eta))
+        return GammaDistribution(shape, shape * eta)
+
+
+FAMILIES: dict[tuple[str, str], Family] = {
+    ("gaussian", "identity"): _Gaussian(), ("poisson", "log"): _Poisson(), ("binomial", "logit"): _Binomial(),
+    ("gamma", "log"): _LogGamma(), ("gamma", "inverse"): _InverseGamma(),
+}  # fmt: skip
+
+
+def links_of(name: str) -> list[str]:
+    """Links of a family, the usual one first."""
+    return [link for family, link in FAMILIES if family == name]
+
+
+def best_shape(gap: float) -> float:
+    """The shape k of a gamma distribution with log k - ψ(k) = gap > 0, by Newton's steps in log k."""
+    gap = max(gap, 1e-15)
+    k = (3 - gap + np.sqrt((gap - 3) ** 2 + 24 * gap)) / (12 * gap)
+    for _ in range(50):
+        value = np.log(k) - digamma(k) - gap
+        slope = 1 - k * float(polygamma(1, k))
+        step = value / slope
+        k *= float(np.exp(-np.clip(step, -1, 1)))
+        if abs(step) < 1e-14:
+            break
+    return float(k)
+

@@ -1,0 +1,132 @@
+"""What a generalised linear model asks of its rows: their beginning, and the sums of its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.errors import InvalidData
+from ml_core.linear.glm_families import Family
+from ml_core.losses.squared import Squared
+from ml_core.naming import listed
+from ml_core.numerics.column_sums import ColumnSums
+from ml_core.solvers.linear_parts import Frame, Sums
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """Targets per unit of exposure, weighted by it: count y of exposure E and weight s → y/E, s E (over `unit`).
+
+    For a Poisson count and for successes among E trials that is the same objective. The exposure's column leaves X.
+    """
+
+    column: int | None
+    unit: float = 1.0
+
+    def __call__(self, X: Matrix, y: Vector, s: Vector) -> tuple[Matrix, Vector, Vector]:
+        """X itself where no column is an exposure."""
+        s = s / self.unit
+        if self.column is None:
+            return X, y, s
+        E = exposure_of(X, self.column)
+        return self.design(X), y / E, s * E
+
+    def design(self, X: Matrix) -> Matrix:
+        """X without the exposure's column."""
+        return X if self.column is None else np.ascontiguousarray(np.delete(X, self.column, axis=1))
+
+    def of(self, X: Matrix) -> Vector | None:
+        """(n,) the exposures, None where there is no such column."""
+        return None if self.column is None else exposure_of(X, self.column)
+
+    def in_units_of(self, unit: float) -> Exposed:
+        """All weights over `unit`."""
+        return replace(self, unit=self.unit * unit)
+
+
+def exposure_of(X: Matrix, column: int) -> Vector:
+    """The column, if all of it is positive; InvalidData."""
+    E = X[:, column]
+    bad = np.flatnonzero(E <= 0)
+    if len(bad):
+        raise InvalidData(f"column {column} holds exposures, which are above 0; row {bad[0]} has {E[bad[0]]:g}"
+                          f"{'' if len(bad) == 1 else f', and {len(bad) - 1} more rows are not'}")  # fmt: skip
+    return E
+
+
+@dataclass(frozen=True)
+class BeginPart:
+    """Σ s, rows, Σ sE y/E, fractional targets; moments of the columns: after a look at every target."""
+
+    family: Family
+    rows: Exposed
+
+    def __call__(self, X: Matrix, y: Vector, s: Vector) -> Begin:
+        """InvalidData where a target is none of the family."""
+        E = self.rows.of(X)
+        share = y if E is None or self.family.whole else y / E
+        legal = self.family.loss.domain.contains(share)
+        if not legal.all():
+            bad = np.flatnonzero(~legal)
+            raise InvalidData(f"targets of this family are {self.family.targets}; not so are those of rows "
+                              f"{listed(bad[:SHOWN].tolist())} (first: {y[bad[0]]:g}), {len(bad)} in all")  # fmt: skip
+        Z, t, w = self.rows(X, y, s)
+        broken = int((y != np.round(y)).sum()) if self.family.whole else 0
+        return Begin(ColumnSums.of(Z, w), float(s.sum()), float(w @ t), broken)
+
+
+@dataclass(frozen=True)
+class Begin:
+    """The sums of `BeginPart`."""
+
+    columns: ColumnSums
+    weight: float
+    target: float
+    broken: int
+
+    def merge(self, other: Begin) -> Begin:
+        """Of both sets of rows."""
+        return Begin(self.columns.merge(other.columns), self.weight + other.weight, self.target + other.target,
+                     self.broken + other.broken)  # fmt: skip
+
+    @property
+    def mean(self) -> float:
+        """Weighted mean of the targets per unit of exposure."""
+        return self.target / self.columns.total
+
+
+@dataclass(frozen=True)
+class FitPart:
+    """What a report sums over the rows at unknowns v.
+
+    Gradient, Hessian, Fisher's information, deviance, Pearson's χ², pieces of the likelihood, s ∂ℓ/∂η, the size of the
+    targets, and the deviance from `constant`, the mean of the null model.
+    """
+
+    frame: Frame
+    family: Family
+    exposed: Exposed
+    v: Vector
+    constant: float
+
+    def __call__(self, X: Matrix, y: Vector, s: Vector) -> Sums:
+        """Of rows."""
+        problem = self.frame.over(X, y, s)
+        _, g, H = problem.second(self.v)
+        t, w = problem.y, problem.s
+        information = replace(self.frame, loss=Squared()).over(X, y, s).second(self.v)[2] if self.family.relative else H
+        eta = problem.predictor(self.v)
+        mean = self.family.mean(eta[:, 0])
+        r = w * problem.loss.gradient(eta, t)[:, 0]
+        E = self.exposed.of(X)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            square = np.where(t == mean, 0.0, np.square((t - mean) / self.family.deviation(mean)))
+        pieces = s @ self.family.pieces(t, mean, np.ones(len(t)) if E is None else E)
+        null = float(w @ self.family.deviance(t, np.full(len(t), self.constant)))
+        size = float(w.sum() if self.family.relative else w @ np.abs(t))
+        deviance = float(w @ self.family.deviance(t, mean))
+        return Sums((g, H, information, deviance, float(w @ square), pieces, float(r.sum()), size, null))

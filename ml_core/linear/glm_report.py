@@ -1,0 +1,104 @@
+"""Diagnostics of a generalised linear model, recomputed from its coefficients and sums over the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.linear.glm_families import Family
+from ml_core.linear.glm_parts import Begin, Exposed, FitPart
+from ml_core.linear.likelihood_report import wald
+from ml_core.solvers.base import Steps
+from ml_core.solvers.linear_objective import LinearObjective
+from ml_core.solvers.linear_parts import Frame, Sums
+from ml_core.solvers.newton import SINGULAR, inverse
+
+EPS = float(np.finfo(float).eps)
+COLUMNS = ("term", "estimate", "standard_error", "statistic", "p_value", "lower", "upper", "reason")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the rows say of a fit: Fisher's information and the dispersion, which is 1 where the family fixes it."""
+
+    sums: Sums
+    information: Matrix
+    parameters: int
+    freedom: float
+    dispersion: float
+    pearson: float
+
+
+def figures(frame: Frame, family: Family, exposed: Exposed, v: Vector, begin: Begin) -> Steps[Figures]:
+    """One pass over the rows. The dispersion is Pearson's χ² over weight less parameters."""
+    constant = float(family.mean(frame.loss.start(np.array([begin.mean]), np.ones(1)))[0])
+    sums: Sums = yield FitPart(frame, family, exposed, v, constant)
+    H = sums.each[2] + frame.penalty().second(v)[2]
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
+    values = np.linalg.eigvalsh(H * scale[:, None] * scale)
+    parameters = int((values > len(H) * SINGULAR * values[-1]).sum())
+    freedom = begin.weight - parameters
+    pearson = sums.each[4] / freedom if freedom > 0 else np.nan
+    return Figures(sums, H, parameters, freedom, pearson if family.free_dispersion else 1.0, pearson)
+
+
+def report(
+    frame: Frame, family: Family, v: Vector, begin: Begin, found: Figures, terms: list[int], reason: str | None
+) -> Diagnostics:
+    """Summary, certificates, coefficient table. `terms` are the columns of the features, `reason` why errors lack."""
+    problem = frame.penalty()
+    g, H = found.sums.each[0] + problem.second(v)[1], found.sums.each[1] + problem.second(v)[2]
+    out = Diagnostics(summary=_summary(family, begin, found))
+    left = max(float(g @ inverse(H)(g)), 0.0) ** 0.5
+    rounding = 8 * EPS * float((np.abs(frame.columns.mean) / frame.columns.scale).max(initial=0.0))
+    size = max(found.sums.each[7], np.finfo(float).tiny)
+    out.certificates = [
+        Certificate("gradient_norm", float(np.abs(g).max(initial=0.0)) / size, 1e-8 + rounding,
+                    "largest partial derivative of the objective, for standardised columns, relative to Σ s|y|"),
+        Certificate("distance_to_optimum", left, 1e-6 + rounding * begin.weight**0.5,
+                    "Newton decrement √(gᵀH⁻¹g): distance to the optimum in standard errors, at dispersion 1"),
+    ]  # fmt: skip
+    if frame.fit_intercept and not family.relative:
+        out.certificates.append(
+            Certificate("moment_match", abs(found.sums.each[6]) / size, 1e-8 + rounding,
+                        "fitted means and targets have the same sum, relative to Σ s|y|"))  # fmt: skip
+    out.tables["coefficients"] = _table(problem, v, found, terms, reason, family.free_dispersion)
+    return out
+
+
+def _summary(family: Family, begin: Begin, found: Figures) -> dict[str, float | int | None]:
+    deviance, null = found.sums.each[3], found.sums.each[8]
+    total = begin.weight
+    ll = family.log_likelihood(found.sums.each[5], total, found.dispersion)
+    k = found.parameters + family.free_dispersion
+    return {
+        "rows": begin.columns.rows, "weight": total, "exposure": begin.columns.total, "parameters": found.parameters,
+        "deviance": deviance, "null_deviance": null, "explained_deviance": 1 - deviance / null if null > 0 else None,
+        "pearson_chi2": found.sums.each[4], "pearson_dispersion": found.pearson, "dispersion": found.dispersion,
+        "degrees_of_freedom": found.freedom, "log_likelihood": ll, "aic": 2 * k - 2 * ll,
+        "bic": k * float(np.log(total)) - 2 * ll,
+    }  # fmt: skip
+
+
+def _table(
+    problem: LinearObjective, v: Vector, found: Figures, terms: list[int], reason: str | None, estimated: bool
+) -> Table:
+    """z with a known dispersion, t with an estimated one, by Fisher's information; the intercept first."""
+    D, H = problem.shape[0], found.information
+    values, Q = np.linalg.eigh(H / np.sqrt(np.outer(np.diag(H), np.diag(H))))
+    flat = np.abs(Q[:, values <= len(H) * SINGULAR * values[-1]]).max(axis=1, initial=0.0) > 1e-6
+    M = problem.to_raw()
+    with np.errstate(over="ignore", invalid="ignore"):
+        cov = M @ inverse(H)(np.eye(D)) @ M.T * found.dispersion
+    raw = M @ v
+    if found.freedom <= 0:
+        reason = reason or "no_degrees_of_freedom"
+    rows: list[list[object]] = []
+    for j in [D - 1, *range(D - 1)] if problem.fit_intercept else range(D):
+        name = "intercept" if problem.fit_intercept and j == D - 1 else terms[j]
+        why = reason or ("collinear" if flat[j] else None if np.isfinite(cov[j, j]) else "overflow")
+        rows.append([name, *wald(float(raw[j]), float(cov[j, j]), why, found.freedom if estimated else np.inf)])
+    return Table(COLUMNS, rows)
