@@ -1,6 +1,7 @@
 """Rows of the linear family."""
 
-from sklearn.linear_model import BayesianRidge, ElasticNet, LinearRegression, Ridge
+from sklearn.linear_model import BayesianRidge, ElasticNet, HuberRegressor, LinearRegression, QuantileRegressor, Ridge
+from sklearn.svm import SVR
 
 from tests.rows import Row, data
 
@@ -19,6 +20,15 @@ ROWS = [
         sklearn_params={"hyperparameters": "given"}),  # its wide noiseless data drive the evidence's noise to the floor
     Row("ridge_regression", {"alpha": 2.0}, data.regression, Ridge(alpha=2.0, solver="svd"),
         ("coef_", "intercept_", "predict"), 1e-12, chunk_digits=13),
+    Row("least_absolute_deviations", {}, data.regression, QuantileRegressor(quantile=0.5, alpha=0.0),
+        ("coef_", "intercept_", "predict"), 1e-9),
+    Row("epsilon_insensitive_regression", {"epsilon": 0.2, "alpha_l2": 1.0}, data.regression,
+        SVR(kernel="linear", C=1.0, epsilon=0.2, tol=1e-9), ("predict",), 1e-6),
+    Row("huber_regression", {"delta": 1.35, "scale": "joint"}, data.regression,
+        HuberRegressor(epsilon=1.35, alpha=0.0, tol=1e-10, max_iter=10_000), ("coef_", "intercept_", "predict"), 1e-5),
+    Row("tukey_biweight_regression", {"n_starts": 3}, data.regression,
+        no_oracle="tests/test_robust_regression.py compares with statsmodels"),
+    Row("minimax_regression", {}, data.regression, no_oracle="tests/test_minimax_regression.py solves the program"),
     Row("weighted_least_squares", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12,
         chunk_digits=13),
     Row("multi_output_regression", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12,
