@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from service.errors import ServiceError
 from service.loopback import beyond_loopback
-from service.settings import Settings
+from service.settings import Settings, refused
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,17 +55,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(argv)
     if given.command == "doctor":
         return _doctor(given)
-    settings = Settings.from_env(
-        os.environ, data=given.data, host=getattr(given, "host", None), port=getattr(given, "port", None)
-    )
+    try:
+        settings = Settings.from_env(
+            os.environ, data=given.data, host=getattr(given, "host", None), port=getattr(given, "port", None)
+        )
+    except ValidationError as wrong:
+        print(f"{refused(wrong)}: correct or remove these variables or options", file=sys.stderr)
+        return 2
     run = {
         "serve": _serve, "runner": _runner, "quickstart": _quickstart, "keys": _keys, "migrate": _migrate,
         "backup": _backup, "restore": _restore,
     }[given.command]  # fmt: skip
     try:
         return run(settings, given)
-    except ServiceError as refused:
-        print(refused, file=sys.stderr)
+    except ServiceError as error:
+        print(error, file=sys.stderr)
         return 2
 
 

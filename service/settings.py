@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 PREFIX = "POSTFIT_"
 
@@ -15,7 +15,7 @@ PREFIX = "POSTFIT_"
 class Settings(BaseModel):
     """Configuration of one service process; each field is the variable POSTFIT_<NAME> in capitals."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     data: Annotated[Path, Field(description="Folder of the database, tables and models.")] = Path("postfit-data")
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
@@ -77,3 +77,8 @@ class Settings(BaseModel):
     def database_url(self) -> str:
         """URL of the metadata database."""
         return self.database or f"sqlite:///{(self.data / 'service.db').absolute()}"
+
+
+def refused(wrong: ValidationError) -> str:
+    """What is wrong with which variables, without their values: one of them is a secret."""
+    return "; ".join(f"{PREFIX}{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in wrong.errors())

@@ -25,7 +25,7 @@ from sqlalchemy import (
     event,
     make_url,
 )
-from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -36,6 +36,8 @@ from service.errors import Invalid, NotReady, ServiceError, StorageFull
 
 BUSY_MILLISECONDS = 10_000
 RESTED_SECONDS = 0.2
+DRIVERS = ("psycopg", "sqlite3")
+ADDRESSES = "use postgresql+psycopg://USER:PASSWORD@HOST:PORT/NAME, or leave it unset for SQLite in the data folder"
 DISK_FULL, READ_ONLY = "53100", "25006"  # PostgreSQL's codes
 PATIENCE = {
     "connect_timeout": 10, "keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3,
@@ -136,7 +138,7 @@ class Database:
 
 def connect(url: str, *, work: bool = False) -> Database:
     """Open the database; a SQLite file and its folder are made when absent. `work`: for a runner."""
-    target = make_url(url)
+    target = address(url)
     if target.get_backend_name() == "sqlite":
         if not target.database or target.database == ":memory:":
             raise ServiceError("the database must be a file: several processes share it")
@@ -152,6 +154,22 @@ def connect(url: str, *, work: bool = False) -> Database:
         event.listen(engine, "handle_error", _give_up_read_only)
         _ping_rested(engine)
     return Database(engine, work)
+
+
+def address(url: str) -> URL:
+    """The address, of a database and a driver that the service has; ServiceError."""
+    try:
+        target = make_url(url)
+        known = target.get_dialect().import_dbapi().__name__.partition(".")[0] in DRIVERS
+    except (ArgumentError, ValueError):  # without the text: it may hold a password
+        raise ServiceError(f"POSTFIT_DATABASE is no URL of a database; {ADDRESSES}") from None
+    except ImportError as absent:
+        if absent.name in DRIVERS:
+            raise ServiceError("PostgreSQL needs the driver psycopg: pip install 'postfit[postgres]'") from absent
+        known = False
+    if not known:
+        raise ServiceError(f"{target.drivername!r} in POSTFIT_DATABASE is not supported; {ADDRESSES}")
+    return target
 
 
 def _unless_given(target: URL) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
-from sqlalchemy import make_url
 
 import ml_core
-from service.adapters.database import Database, connect
+from service.adapters.database import Database, address, connect
 from service.adapters.migrations import current, revisions
 from service.adapters.signing import SigningKey
 from service.commands.archive import FORMAT, SECRET, Manifest, Writer, to_sign, writing
@@ -73,7 +72,7 @@ def backup(settings: Settings, target: Path, *, with_secret: bool = False) -> Su
 
 def opened(settings: Settings) -> tuple[str, Database]:
     """The revision of the service's database, and the database; NotFound when there is none, NotReady."""
-    url = make_url(settings.database_url)
+    url = address(settings.database_url)
     absent = f"there is no database of the service at {url.render_as_string()}; is POSTFIT_DATA right?"
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
         raise NotFound(absent)

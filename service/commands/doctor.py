@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from service.commands.backup import opened
 from service.errors import NotFound, ServiceError
-from service.settings import Settings
+from service.settings import Settings, refused
 
 Status = Literal["ok", "warn", "FAIL"]
 
@@ -36,7 +36,7 @@ def examine(environ: Mapping[str, str], data: Path | None = None) -> list[Findin
     try:
         settings = Settings.from_env(environ, data=data)
     except ValidationError as wrong:
-        return [Finding("settings", "FAIL", _settings(wrong), "correct or remove these variables")]
+        return [Finding("settings", "FAIL", refused(wrong), "correct or remove these variables")]
     where = f"data in {settings.data.absolute()}, {'S3' if settings.objects else 'local files'}"
     return [Finding("settings", "ok", where), *_parts(settings)]
 
@@ -60,11 +60,6 @@ def as_json(findings: list[Finding]) -> str:
     """The findings for a program."""
     document = {"well": well(findings), "checks": [asdict(finding) for finding in findings]}
     return msgspec.json.format(msgspec.json.encode(document)).decode()
-
-
-def _settings(wrong: ValidationError) -> str:
-    told = (f"POSTFIT_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in wrong.errors())
-    return "; ".join(told)
 
 
 def _parts(settings: Settings) -> Iterator[Finding]:
