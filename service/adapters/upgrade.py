@@ -14,6 +14,7 @@ from sqlalchemy import Connection, inspect, text
 from service.adapters import access, aliases, datasets, facts, job_tables, models, runners
 from service.adapters.database import Database, metadata, translated
 from service.adapters.migrations import REVISION, SCRIPTS, TABLE
+from service.adapters.silence import patient
 from service.errors import NotReady, ServiceError
 
 LOCK = 0x706F7374
@@ -50,7 +51,7 @@ def _alone(db: Database) -> Iterator[Connection]:
         if db.dialect == "sqlite":  # dropping the old copy of a table would else delete what refers to it
             driver.execute("PRAGMA foreign_keys=OFF")
         try:
-            with connection.begin():
+            with connection.begin(), patient(connection):
                 if db.dialect == "postgresql":
                     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
                 yield connection

@@ -31,6 +31,7 @@ _BYTES = 65_536
 OPEN_SECONDS = 1.0  # who asks first waits so long for the connection; a silent host may take far longer to refuse
 PROOF_SECONDS = 0.5
 POLL_SECONDS = 1.0
+PROVE_SECONDS = 10.0  # who hears nothing for so long asks whether the server is still there
 FLOOD_SECONDS = 0.002  # changes that follow each other faster are told together
 AGAIN_SECONDS = (0.1, 1.0)  # until then a database that came back is still "away"
 
@@ -196,7 +197,7 @@ class Listener:
             selector.register(driver.fileno(), selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
             listening = bool(selector.select(PROOF_SECONDS))
-            look, pause = (self._notified, None) if listening else (self._snapshot, POLL_SECONDS)
+            look, pause = (self._notified, PROVE_SECONDS) if listening else (self._snapshot, POLL_SECONDS)
             seen = None
             while not self._stopping.is_set():
                 now = look(driver)
@@ -204,7 +205,8 @@ class Listener:
                     seen = now
                     self._cancels += not listening
                     self._change(None)
-                selector.select(pause)
+                if not selector.select(pause) and listening:
+                    self._prove(driver)
                 self._stopping.wait(FLOOD_SECONDS if time.monotonic() - self._changed < FLOOD_SECONDS else 0.0)
 
     def _notified(self, driver: Any) -> int:
@@ -214,6 +216,12 @@ class Listener:
             self._notifications += 1
             self._cancels += told.extra == b"cancel"
         return self._notifications
+
+    def _prove(self, driver: Any) -> None:
+        """Raise where the server is silent; one that lives may have told what did not arrive: look at everything."""
+        driver.execute("SELECT 1")
+        self._notifications += 1
+        self._cancels += 1
 
     @staticmethod
     def _snapshot(driver: Any) -> int:

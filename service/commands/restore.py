@@ -23,6 +23,7 @@ from service.adapters.job_tables import job_of, jobs
 from service.adapters.migrations import current, migrate, revisions
 from service.adapters.model_tables import models
 from service.adapters.signing import SigningKey
+from service.adapters.silence import patient
 from service.adapters.upgrade import begin_at
 from service.commands.archive import SECRET, Reader, reading, to_sign
 from service.commands.backup import Summary
@@ -167,7 +168,7 @@ def _put(services: Services, archive: Reader, key: str) -> None:
 def _insert(db: Database, folder: Path) -> None:
     """All rows or none; servers that run already hear of them."""
     try:
-        with db.write() as connection, _fitting():
+        with db.write() as connection, patient(connection), _fitting():
             _nothing_in(connection)
             load(connection, folder)
             tell(connection, CATALOGUE, new_id("chg"))

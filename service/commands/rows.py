@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import JSON, Connection, MetaData, Table, insert, select
 
 from service.adapters.database import Database, translated
+from service.adapters.silence import patient
 from service.errors import Malformed
 from service.ports import Json
 
@@ -43,7 +44,7 @@ def one_view(db: Database) -> Iterator[Connection]:
     with translated(), db.engine.connect() as connection:
         if db.dialect == "postgresql":  # SQLite sees one moment anyway
             connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with connection.begin():
+        with connection.begin(), patient(connection):
             yield connection
 
 
