@@ -226,7 +226,7 @@ class Runner:
         claims = self._claims()
         for child in list(self._pool.busy):
             child.kill("released")
-            self._pool.drop(child)
+            self._through(child, None)  # one that was stopped before, for a cause of its own, has that end
         try:
             self._ledger.exchange(self._owner, [outcome for _, outcome in self._unwritten], {})
             self._ledger.release(claims)

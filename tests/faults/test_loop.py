@@ -27,6 +27,8 @@ class Told:
         self.progress, self.log_tail, self.pid = {"step": 3}, "said", 0
 
     def verdict(self, end: object) -> Verdict:
+        if self.reason is not None:
+            return Verdict({"cancelled": "cancelled", "timed_out": "failed"}.get(self.reason))  # type: ignore[arg-type]
         return Verdict("succeeded", result={"r2": 1.0})
 
     def attempt(self, host: str, end: object) -> Attempt:
@@ -206,3 +208,21 @@ def test_a_job_taken_by_others_is_dropped(world: SimpleNamespace) -> None:
     world.ledger.claim("B", {"long": 1})
     step(world, 11.0)
     assert world.pool.busy[0].reason == "lost"
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"), [("cancelled", "cancelled"), ("timed_out", "failed"), (None, "queued"), ("lost", "running")]
+)
+def test_what_was_decided_of_a_job_is_written_though_the_runner_ends(
+    world: SimpleNamespace, reason: str | None, state: str
+) -> None:
+    step(world)
+    child = world.pool.busy[0]
+    if reason == "cancelled":
+        world.ledger.cancel(world.job)
+    if reason is not None:
+        child.kill(reason)
+    stop = SimpleNamespace(now=lambda: True, at_once=lambda: True)
+    child.kill = lambda why: setattr(child, "reason", child.reason or why)
+    world.runner.run(stop, 20.0)
+    assert (world.ledger.get(world.job).state, world.pool.busy) == (state, [])
