@@ -1,0 +1,24 @@
+"""Memory is asked for before it is used."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from ml_core.errors import OverBudget
+
+SHARE = 0.8
+
+
+def granted() -> float:
+    """Bytes that this process may use: its limit on data, else 80 % of the machine's memory."""
+    machine = SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limits = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS))
+    return float(min([machine, *(v for v in limits if v != resource.RLIM_INFINITY)]))
+
+
+def ask(needed: float, what: str, advice: str) -> None:
+    """OverBudget where `needed` bytes are more than is granted."""
+    most = granted()
+    if needed > most:
+        raise OverBudget(f"{what} needs about {needed / 1e9:.1f} GB of {most / 1e9:.1f} GB; {advice}")
