@@ -1,0 +1,62 @@
+"""Kernel methods and Gaussian processes over HTTP."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+PENGUINS = {"dataset": "penguins", "target": "body_mass_g", "encoding": {"missing": "drop_rows"},
+            "features": ["bill_length_mm", "flipper_length_mm"]}  # fmt: skip
+ROWS = [{"bill_length_mm": 39.1, "flipper_length_mm": 181.0}, {"bill_length_mm": 46.1, "flipper_length_mm": 215.0}]
+
+
+def fitted(client, algorithm, data=PENGUINS, **params):
+    body = {"estimator": {"algorithm": algorithm, "params": params}} | data
+    answer = client.post("/v1/models", json=body, headers={"Prefer": "wait=60"})
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["state"] == "ready", answer.json()["error"]
+    return answer.json()
+
+
+def test_posterior_joint_and_draws_of_a_gaussian_process(client):
+    kernel = {"kernel": "matern", "nu": 1.5, "length_scale": [1.0, 1.0]}
+    model = fitted(client, "gaussian_process_regression", kernel=kernel, mean="linear", n_restarts=0)
+    url = model["links"]["self"]
+    report = client.get(model["links"]["diagnostics"]).json()
+    assert all(c["holds"] for c in report["certificates"]), report["certificates"]
+    assert {"gradient", "marginal_likelihood_error"} <= {c["name"] for c in report["certificates"]}
+    assert report["summary"]["leave_one_out_rmse"] < 500
+    body = {"rows": ROWS, "joint": True, "samples": 400, "level": 0.9}
+    answer = client.post(f"{url}/posterior", json=body)
+    assert answer.status_code == 200, answer.text
+    got = answer.json()
+    first, second = got["distributions"]
+    assert first["family"] == "normal"
+    assert 3000 < first["mean"] < 4200 < second["mean"] < 5800
+    assert first["epistemic_sd"] < first["standard_deviation"]
+    assert got["joint"]["family"] == "multivariate_normal"
+    draws = np.array(got["samples"])
+    assert draws.shape == (400, 2)
+    np.testing.assert_allclose(draws.mean(axis=0), [first["mean"], second["mean"]], atol=100)
+    drawn = client.post(f"{url}/sample", json={"n": 3, "seed": 1})
+    assert drawn.status_code == 200, drawn.text
+    assert np.array(drawn.json()["values"]).shape == (3, report["summary"]["rows"])
+
+
+def test_a_wrong_kernel_is_refused_at_its_place(client):
+    spec = {"algorithm": "gaussian_process_regression", "params": {"kernel": {"kernel": "matern", "nu": 2.0}}}
+    answer = client.post("/v1/models", json={"estimator": spec} | PENGUINS)
+    assert answer.status_code == 422, answer.text
+    assert any("nu" in e["pointer"] for e in answer.json()["errors"]), answer.text
+
+
+@pytest.mark.parametrize("rows", [60_000])
+def test_memory_is_asked_for_at_submission(client, rows):
+    text = "x,y\n" + "".join(f"{i % 977},{i % 31}\n" for i in range(rows))
+    made = client.post("/v1/datasets?name=long", content=text, headers={"content-type": "text/csv"})
+    assert made.status_code < 300, made.text
+    body = {"estimator": {"algorithm": "gaussian_process_regression", "params": {"method": "exact"}},
+            "dataset": made.json()["id"], "target": "y"}  # fmt: skip
+    answer = client.post("/v1/models", json=body)
+    assert answer.status_code in (413, 422), answer.text
+    assert "bytes" in answer.text
