@@ -155,6 +155,15 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def charset(request: Request) -> str | None:
+    """The `charset` of the media type of the body."""
+    for part in request.headers.get("content-type", "").split(";")[1:]:
+        name, _, value = part.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip('"') or None
+    return None
+
+
 def _known(request: Request, names: set[str]) -> None:
     """Invalid for a query parameter that the route does not take."""
     stray = [q for q in request.query_params if q not in names]

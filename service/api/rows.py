@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from ml_core.errors import pointer
 from service.api.accept import choose
-from service.api.bodies import StrictRoute, media_type, strict_json
+from service.api.bodies import StrictRoute, charset, media_type, strict_json
 from service.api.deps import json_response
 from service.errors import Invalid, Issue, Malformed
 from service.intake.findings import ReadOptions
@@ -94,20 +94,12 @@ def _checked(model: type[BaseModel], value: Any, where: str) -> BaseModel:
 
 def _options(request: Request, how: Json) -> ReadOptions:
     """How a CSV body is read: as the query says, its encoding also as the media type does."""
-    charset = _charset(request.headers.get("content-type", ""))
+    given = charset(request)
     words = how.pop("null_values", None)
     nulls = None if words is None else tuple(words.split(","))
-    options = replace(ReadOptions(encoding=charset, null_values=nulls), **how)
+    options = replace(ReadOptions(encoding=given, null_values=nulls), **how)
     options.check()
     return options
-
-
-def _charset(content_type: str) -> str | None:
-    for part in content_type.split(";")[1:]:
-        name, _, value = part.partition("=")
-        if name.strip().lower() == "charset":
-            return value.strip().strip('"') or None
-    return None
 
 
 def _lines(body: bytes) -> list[Any]:

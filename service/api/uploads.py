@@ -13,13 +13,15 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.types import Message, Receive
 
-from service.api.bodies import strict_json
+from service.api.bodies import charset, strict_json
 from service.container import Services
-from service.errors import Invalid, Issue, TooLarge
+from service.errors import Invalid, Issue, TooLarge, UnknownMediaType
 from service.intake.findings import ReadOptions
 from service.ports import Json
 
 FORM_BYTES = 32 << 20  # boundaries and the other fields, each at most 1 MiB
+ENCODINGS = {"", "identity", "gzip", "x-gzip", "zstd"}  # what is packed is found from the content
+UTF8 = {"utf-8", "utf8"}  # what clients say of anything
 TEXT_OPTIONS = ("name", "format", "delimiter", "decimal", "encoding", "on_error", "sheet")
 
 
@@ -95,6 +97,12 @@ async def _form(request: Request, body: Metered) -> AsyncIterator[FormData]:
 async def spool(use: Services, request: Request, options: Json) -> tuple[Path, Json]:
     """The upload on disk, raw or the part `file` of a form, and the options that came with it."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        sent = request.headers.get("content-encoding", "").lower()
+        if sent not in ENCODINGS:
+            raise UnknownMediaType(f"Content-Encoding {sent!r} is not read; use gzip, zstd or none")
+        told = charset(request)
+        if told and told.lower() not in UTF8 and not options.get("encoding"):
+            options = options | {"encoding": told}
         return await use.datasets.spool(_raw(request)), options
     body = Metered(request.receive, use.settings.upload_bytes + FORM_BYTES)
     async with _form(Request(request.scope, body), body) as form:

@@ -49,6 +49,9 @@ def _mapped(path: Path, what: str) -> np.ndarray:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, TypeError, EOFError, OSError, OverflowError, SyntaxError, TokenError, MemoryError) as error:
         raise refuse("/file", "damaged_file", f"{what} is no array that can be read: {error}") from error
+    if path.stat().st_size > array.offset + array.nbytes:
+        detail = f"{what} goes on behind its array, with a second one perhaps; save one array, or several as npz."
+        raise refuse("/file", "trailing_data", detail)
     if array.ndim not in (1, 2) or min(array.shape) < 0:
         raise refuse("/file", "wrong_shape", f"{what} has shape {array.shape}; a table has one or two dimensions.")
     return np.asarray(array)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ml_core.errors import pointer
+from service.intake.dates import microseconds, real
 from service.intake.findings import Typed, one_chunk, refuse, warning
 from service.intake.types import big_integers, text_type
 
@@ -108,19 +109,24 @@ def _text(array: pa.Array) -> Typed:
 
 
 def _date(array: pa.Array) -> Typed:
-    return Typed(pc.cast(array, pa.date32()), "date")
+    return Typed(_known(pc.cast(array, pa.date32())), "date")
 
 
 def _datetime(array: pa.Array) -> Typed:
-    kind = pa.timestamp("us", "UTC" if array.type.tz else None)
-    fine = array.type.unit == "ns"
     try:
-        values = pc.cast(array, kind, safe=not fine)
+        values, cut = microseconds(array)
     except pa.ArrowInvalid as error:
         raise Unfit("out_of_range", f"has times beyond the years that microseconds reach: {error}.") from error
-    exact = not fine or pc.all(pc.equal(pc.cast(values, array.type), array)).as_py() in {True, None}
-    notes = () if exact else (warning("rounded_times", "has times finer than microseconds, which were cut off."),)
-    return Typed(values, "datetime", notes)
+    note = warning("rounded_times", "has times finer than microseconds, which were cut off (towards the earlier).")
+    values = _known(pc.cast(values, pa.timestamp("us", "UTC" if array.type.tz else None)))
+    return Typed(values, "datetime", (note,) if cut else ())
+
+
+def _known(moments: pa.Array) -> pa.Array:
+    """The dates or times; Unfit beyond the years 1 to 9999."""
+    if real(moments) is None:
+        raise Unfit("out_of_range", "has dates beyond the years 1 to 9999; make those that mean nothing null.")
+    return moments
 
 
 _READERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], Typed]], ...] = (

@@ -13,7 +13,9 @@ from service.intake.canonical import canonical, check_type
 from service.intake.findings import MAX_COLUMNS, Shelf, Typed, refuse
 from service.intake.messages import Odd, decoded_bytes, spelt_bytes
 
-ROWS = 1 << 16
+ROWS, FEW_ROWS = 1 << 16, 16
+SWOLLEN = 256 << 20
+DELTAS = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
 MAGIC = b"ARROW1\0\0"
 ERRORS = (
     pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, pa.ArrowIndexError, pa.ArrowSerializationError,
@@ -31,11 +33,11 @@ def read_parquet(path: Path, shelf: Shelf, cap: int) -> tuple[list[str], list[Ty
                 check_type(field.name, field.type)
             if len(set(schema.names)) < len(schema.names):
                 raise refuse("/file", "duplicate_columns", "Two Parquet columns share one name; rename one of them.")
-            text = [c.path for c in map(meta.schema.column, range(meta.num_columns)) if c.physical_type == "BYTE_ARRAY"]
+            text, rows = coded(meta)
         room, names, columns = cap, [], []
         with pq.ParquetFile(str(path), read_dictionary=text) as file:
             for field in schema:
-                chunks, room = _taken(file, field, room)
+                chunks, room = _taken(file, field, room, rows)
                 for name, cells in chunks.items():
                     names.append(name)
                     columns.append(_kept(name, pa.chunked_array(cells), shelf))
@@ -44,14 +46,33 @@ def read_parquet(path: Path, shelf: Shelf, cap: int) -> tuple[list[str], list[Ty
         raise damaged("Parquet", error) from error
 
 
-def _taken(file: pq.ParquetFile, field: pa.Field, room: int) -> tuple[dict[str, list[pa.Array]], int]:
+def coded(meta: pq.FileMetaData) -> tuple[list[str], int]:
+    """Columns of text that can be read as a dictionary and codes, and how many rows are read at once.
+
+    Texts in delta encodings cannot; so few rows are read at once that shared beginnings cannot swell.
+    """
+    text, largest = [], 1
+    for j in range(meta.num_columns):
+        column = meta.schema.column(j)
+        if column.physical_type != "BYTE_ARRAY":
+            continue
+        parts = [meta.row_group(i).column(j) for i in range(meta.num_row_groups)]
+        shared = [part.total_uncompressed_size for part in parts if DELTAS & {*part.encodings}]
+        largest = max(largest, *shared) if shared else largest
+        text += [] if shared else [column.path]
+    return text, max(FEW_ROWS, min(ROWS, SWOLLEN // largest))
+
+
+def _taken(
+    file: pq.ParquetFile, field: pa.Field, room: int, rows: int
+) -> tuple[dict[str, list[pa.Array]], int]:
     """The chunks of one top-level column by the name of each of its leaves, and the room that they leave.
 
     Texts come as a dictionary and codes, so that they can be measured before they are spelt out.
     """
     kinds = dict(_types(field.name, field.type))
     chunks: dict[str, list[pa.Array]] = {name: [] for name in kinds}
-    for batch in file.iter_batches(batch_size=ROWS, columns=[field.name], use_threads=False):
+    for batch in file.iter_batches(batch_size=rows, columns=[field.name], use_threads=False):
         for name, coded in _leaves(field.name, batch.column(batch.schema.names.index(field.name))):
             room -= spelt_bytes(coded)
             if room < 0:
@@ -90,15 +111,25 @@ def read_arrow(path: Path, shelf: Shelf, cap: int) -> tuple[list[str], list[Type
                 source.seek(0)
                 pa.ipc.open_file(source)  # the end is there; what stands before it is a stream
             source.seek(start)
-            room = cap
-            for message in pa.ipc.MessageReader.open_stream(source):
-                room -= decoded_bytes(message)
-                _enough(room, cap)
+            _measured(source, cap, whole=not start)
             source.seek(start)
             with pa.ipc.open_stream(source) as reader:
                 return _of_stream(reader, shelf, cap)
     except (*ERRORS, Odd) as error:
         raise damaged("Arrow", error) from error
+
+
+def _measured(source: pa.NativeFile, cap: int, *, whole: bool) -> None:
+    """TooLarge beyond so many decoded bytes; Odd where what must be a `whole` stream has no end, or more behind it."""
+    room, end = cap, source.tell()
+    for message in pa.ipc.MessageReader.open_stream(source):
+        room -= decoded_bytes(message)
+        _enough(room, cap)
+        end = source.tell()
+    if whole and source.tell() == end:
+        raise Odd("the mark at the end of the stream is absent, so that rows may be. Close the writer.")
+    if whole and source.tell() < source.size():
+        raise Odd(f"{source.size() - source.tell()} bytes stand behind the end of the stream. Send one stream.")
 
 
 def _of_stream(reader: pa.RecordBatchReader, shelf: Shelf, cap: int) -> tuple[list[str], list[Typed]]:

@@ -13,9 +13,17 @@ DATE = r"^\d{4}([-/])\d{2}[-/]\d{2}$"
 DATETIME = r"^\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?$"
 ZONED = r"^\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)$"
 DAY_AND_MONTH = r"^\d{1,2}/\d{1,2}/\d{4}$|^\d{1,2}\.\d{1,2}\.\d{4}$"
-DIRECTIVES = {"%Y": r"(\d{4})", "%m": r"(\d{1,2})", "%d": r"(\d{1,2})", "%H": r"(\d{1,2})", "%M": r"(\d{2})",
-              "%S": r"(\d{2})"}  # fmt: skip
+DIRECTIVES = {"%Y": r"(\d{4})", "%y": r"(\d{2})", "%m": r"(\d{1,2})", "%b": r"([A-Za-z]{3,9}\.?)",
+              "%d": r"(\d{1,2})", "%H": r"(\d{1,2})", "%M": r"(\d{2})", "%S": r"(\d{2})"}  # fmt: skip
+CENTURIES = (("19", "69|[7-9]\\d"), ("20", "[0-5]\\d|6[0-8]"))
+MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+          "december")  # fmt: skip
 FORMAT = re.compile(r"%.|[^%]")
+
+
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970-01-01."""
+DAY = 86_400_000_000
 
 
 def matching(cells: pa.Array, pattern: str) -> bool:
@@ -24,11 +32,26 @@ def matching(cells: pa.Array, pattern: str) -> bool:
 
 
 def real(values: pa.Array | None) -> pa.Array | None:
-    """The dates or times where all are within the years 1 to 9999, which is what clients can hold; else None. O(n)."""
+    """The dates or microseconds where all are within the years 1 to 9999, which clients can hold; else None. O(n)."""
     if values is None:
         return None
-    ends = pc.min_max(pc.year(values))
-    return None if ends["min"].is_valid and not 1 <= ends["min"].as_py() <= ends["max"].as_py() <= 9999 else values
+    first, last = FIRST_DAY, LAST_DAY
+    if not pa.types.is_date32(values.type):
+        first, last = first * DAY, (last + 1) * DAY - 1
+    ends = pc.min_max(values)
+    return None if ends["min"].is_valid and not first <= ends["min"].value <= ends["max"].value <= last else values
+
+
+def microseconds(stamps: pa.Array) -> tuple[pa.Array, bool]:
+    """Timestamps in microseconds, those finer rounded down, and whether any were; ArrowInvalid beyond 64 bits. O(n)."""
+    kind = pa.timestamp("us", stamps.type.tz)
+    if stamps.type.unit != "ns":
+        return pc.cast(stamps, kind), False
+    fine = pc.cast(stamps, pa.int64())
+    whole = pc.divide(fine, 1000)
+    whole = pc.subtract(whole, pc.cast(pc.greater(pc.multiply(whole, 1000), fine), pa.int64()))
+    cut = pc.any(pc.not_equal(pc.multiply(whole, 1000), fine)).as_py() or False
+    return pc.cast(whole, kind), cut
 
 
 def cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
@@ -76,16 +99,43 @@ def iso_dates(cells: pa.Array, form: str) -> pa.Array | None:
 
 
 def iso(cells: pa.Array, form: str) -> pa.Array:
-    """Cells of a format of %Y %m %d %H %M %S as ISO 8601; cells that do not match stay as they are. O(n)."""
-    parts = FORMAT.findall(form)
-    pattern = "".join(DIRECTIVES.get(part) or re.escape(part) for part in parts)
-    at = {part: number for number, part in enumerate((p for p in parts if p in DIRECTIVES), 1)}
-    text = rf"\{at['%Y']}-0\{at['%m']}-0\{at['%d']}"
+    """Cells of a format of %Y or %y, %m or %b, %d, %H %M %S as ISO 8601; cells that do not match stay as they are.
+
+    Years of two digits are those of POSIX: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068. O(n).
+    """
+    found = cells
+    if "%b" in form:
+        found, form = _numbered(cells), form.replace("%b", "%m")
+    for century, two in CENTURIES if "%y" in form else (("", ""),):
+        found = _spelt(found, form, century, two)
+    return found
+
+
+def _numbered(cells: pa.Array) -> pa.Array:
+    """English names of months, whole or of three letters, as numbers; cells without one get a mark that never fits."""
+    named = cells
+    for number, name in enumerate(MONTHS, 1):
+        named = pc.replace_substring_regex(named, rf"(?i)\b{name[:3]}({name[3:]})?\b\.?", f"{number:02d}")
+    return pc.if_else(pc.equal(named, cells), pc.binary_join_element_wise(cells, "?", ""), named)
+
+
+def _spelt(cells: pa.Array, form: str, century: str, two: str) -> pa.Array:
+    """Cells of a format as ISO 8601, those with years of two digits only if they match `two`."""
+    pattern, parts = _pattern(form, two)
+    at = {part: number for number, part in enumerate(parts, 1)}
+    text = rf"{century}\{at.get('%Y', at.get('%y'))}-0\{at['%m']}-0\{at['%d']}"
     if "%H" in at:
         second = rf"\{at['%S']}" if "%S" in at else "00"
         text += rf"T0\{at['%H']}:\{at['%M']}:{second}"
-    wide = pc.replace_substring_regex(cells, f"^{pattern}$", text)
+    wide = pc.replace_substring_regex(cells, pattern, text)
     return pc.replace_substring_regex(wide, r"([-T])0(\d\d)", r"\1\2")
+
+
+def _pattern(form: str, two: str) -> tuple[str, list[str]]:
+    """The regular expression of a format, with `two` for years of two digits, and its directives in order."""
+    known = DIRECTIVES | {"%y": f"({two})"}
+    parts = FORMAT.findall(form)
+    return f"^{''.join(known.get(part) or re.escape(part) for part in parts)}$", [p for p in parts if p in known]
 
 
 def bad_format(form: object) -> str | None:
@@ -96,8 +146,9 @@ def bad_format(form: object) -> str | None:
     if any(part not in DIRECTIVES for part in used) or form.count("%") != len(used):
         return f"{form!r}: a format is made of {' '.join(DIRECTIVES)} and the marks between them."
     times = [part for part in used if part in {"%H", "%M", "%S"}]
-    if sorted(p for p in used if p not in times) != ["%Y", "%d", "%m"] or times not in (
+    dates = sorted({"%y": "%Y", "%b": "%m"}.get(p, p) for p in used if p not in times)
+    if dates != ["%Y", "%d", "%m"] or times not in (
         [], ["%H", "%M"], ["%H", "%M", "%S"],
     ):  # fmt: skip
-        return f"{form!r}: a format has %Y, %m and %d once each, then nothing, or %H %M, or %H %M %S."
+        return f"{form!r}: a format has %Y (or %y), %m (or %b) and %d once each, then nothing, or %H %M, or %H %M %S."
     return None

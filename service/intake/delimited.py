@@ -67,7 +67,7 @@ def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str,
     with path.open("rb") as source:
         head = source.read(HEAD)
     found = encoding or guess_encoding(head)
-    if codecs.lookup(found).name in {"utf-8", "ascii"}:
+    if codecs.lookup(found).name == "utf-8":
         quotes = _survey(path)
         if quotes is not None:
             return path, "utf-8", quotes

@@ -21,6 +21,8 @@ BOMS = (
 CONTROL = re.compile(rb"[\x02-\x08\x0e-\x19]")
 HIGH = re.compile(rb"[\x80-\xff]+")
 LINES = 1000
+FEW_NULS, PRINTABLE = 0.01, 4000
+BLANK = "\t\r\n\u00a0\u3000\u2009\u202f"
 ADVICE = "Set encoding to the right one, such as cp1252, latin-1, cp1251, shift_jis or gb18030."
 
 
@@ -30,16 +32,25 @@ def guess_encoding(head: bytes) -> str:
         if head.startswith(mark):
             return name
     even, odd = head[0::2].count(0), head[1::2].count(0)
-    half = len(head) / 2
-    if odd > 0.2 * half and even < 0.25 * odd:
-        return "utf-16-le"
-    if even > 0.2 * half and odd < 0.25 * even:
-        return "utf-16-be"
+    for name, high, low in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        many, some = high > 0.1 * len(head) and low < 0.25 * high, high > FEW_NULS * len(head) and not low
+        if (many or some) and _has_lines(head, name, plain=not many):
+            return name
     if len(CONTROL.findall(head)) + even + odd > 0.01 * len(head) and CONTROL.search(head):
         raise unread("binary data of an unknown kind")
     if even + odd:
         raise nul_byte(head[: head.index(0)].count(b"\n") + 1)
     return "utf-8"
+
+
+def _has_lines(head: bytes, encoding: str, *, plain: bool) -> bool:
+    """Whether the beginning of a file is text of UTF-16 with its line ends; `plain` where all of it must be printable.
+
+    Text with a stray NUL byte has its line ends in one byte each.
+    """
+    text = head[: len(head) // 2 * 2].decode(encoding, errors="ignore")
+    lines = "\n" in text or "\r" in text or not {*b"\r\n"} & {*head}
+    return lines and not (plain and any(not (c.isprintable() or c in BLANK) for c in text[:PRINTABLE]))
 
 
 def nul_byte(line: int) -> Invalid:

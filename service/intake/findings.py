@@ -17,6 +17,7 @@ from service.errors import Invalid, Issue
 Type = Literal["number", "integer", "boolean", "category", "text", "datetime", "date"]
 TYPES: tuple[Type, ...] = ("number", "integer", "boolean", "category", "text", "datetime", "date")
 FORMATS = ("csv", "tsv", "ndjson", "json", "parquet", "arrow", "xlsx", "npy", "npz", "arff", "libsvm")
+ODD_CODECS = {"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}  # none of them is of files
 NULLS = ("", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "null", "NULL", "NaN", "nan", "NAN", "None", "\\N")
 WHITESPACE = "whitespace"
 ON_ERROR = ("error", "skip", "missing")
@@ -101,7 +102,8 @@ def _any(words: tuple[str, ...]) -> str:
 
 def _known(encoding: str) -> bool:
     try:
-        return bool(codecs.lookup(encoding)._is_text_encoding)
+        found = codecs.lookup(encoding)
+        return bool(found._is_text_encoding) and found.name not in ODD_CODECS
     except LookupError:
         return False
 

@@ -18,6 +18,7 @@ from ml_core.errors import InvalidData, pointer
 from ml_core.errors import Issue as Cell
 from service.disk import full_disk
 from service.errors import Malformed, TooLarge
+from service.intake.columnar import coded
 from service.intake.delimited import read_cells
 from service.intake.findings import MAX_COLUMNS, ReadOptions, Shelf
 from service.intake.messages import Odd, decoded_bytes
@@ -28,7 +29,6 @@ END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The mark that ends an Arrow stream; without it nobody can tell whether all of it came."""
 MAGIC = b"ARROW1"
 MAX_DECODED = 1 << 30
-BATCH = 1 << 16
 Batches = Iterable[Any]
 
 
@@ -142,12 +142,12 @@ def _parquet(data: bytes, wanted: list[str], rows: int) -> Cells:
         raise Malformed("the parquet body is damaged or cut off: the mark at its end is absent")
     schema = pq.read_schema(pa.BufferReader(data))
     names = _names(schema, wanted)
-    text = [n for n in names if pa.types.is_string(schema.field(n).type) or pa.types.is_binary(schema.field(n).type)]
+    text, size = coded(pq.read_metadata(pa.BufferReader(data)))
     with pq.ParquetFile(pa.BufferReader(data), read_dictionary=text) as file:
         limited(file.metadata.num_rows, rows)
         if not names:
             return Cells(pa.table({}), list(schema.names))
-        taken = list(_checked(file.iter_batches(BATCH, columns=names, use_threads=False), names, rows))
+        taken = list(_checked(file.iter_batches(size, columns=names, use_threads=False), names, rows))
         table = pa.Table.from_batches(taken) if taken else file.schema_arrow.empty_table().select(names)
     return Cells(table, [n for n in schema.names if n not in names])
 

@@ -17,6 +17,14 @@ LIKE_NULL = (
 DAYS = "PATCH the column with type date and a format such as %d/%m/%Y (day first) or %m/%d/%Y (month first)."
 HINTS = (
     ("ambiguous_date", r"^\d{1,2}[/.-]\d{1,2}[/.-]\d{4}$", "looks like dates in an order that is not certain", DAYS),
+    ("two_digit_years", r"^\d{1,2}[/.-]\d{1,2}[/.-]\d{2}([T ]\d{1,2}:\d{2}.*)?$",
+     "looks like dates with years of two digits, whose order and century are not certain",
+     "PATCH the column with type date and a format such as %d/%m/%y, %m/%d/%y or %y-%m-%d (datetime: %d/%m/%y %H:%M); "
+     "69 to 99 are then 1969 to 1999, 00 to 68 are 2000 to 2068."),
+    ("named_months",
+     r"^\d{1,2}[ ./-]?[A-Za-z]{3,9}\.?[ ,./-]*\d{2}(\d{2})?( .*)?$|^[A-Za-z]{3,9}\.? \d{1,2},? \d{4}( .*)?$",
+     "looks like dates with names of months",
+     "PATCH the column with type date (or datetime) and a format such as %d-%b-%Y or %b %d, %Y, of English names."),
     ("date_like", r"^\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}([T ]\d{1,2}:\d{2}.*)?$",
      "looks like dates or times that are not all written in one ISO 8601 form, or are no real dates",
      "Write them all as 2020-12-31 or 2020-12-31T10:00:00 (all with a zone, or none), or PATCH the column with type "

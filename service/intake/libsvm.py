@@ -15,6 +15,7 @@ from service.intake.delimited import as_utf8
 from service.intake.findings import MAX_COLUMNS, MAX_REJECTS, ReadOptions, Shelf, Typed
 
 EXACT = 2.0**53
+DIGITS = 15
 Entries = tuple["array[int]", "array[int]", "array[float]"]
 
 
@@ -59,6 +60,8 @@ def _take(words: list[str], row: int, labels: array[float], groups: array[int], 
         return "it has no single qid from 0 to 2^63 - 1"
     if row and bool(group) != (groups[0] >= 0):
         return "either all rows have a qid or none"
+    if any(map(_rounded, (words[0], *(value for name, value in pairs if name != "qid")))):
+        return "a whole number has more digits than a double holds; CSV keeps them"
     labels.append(label)
     groups.append(group[0] if group else -1)
     entries[0].extend([row] * len(places))
@@ -73,6 +76,11 @@ def _number(word: str) -> float:
     if not (math.isfinite(value) and word.isascii()) or "_" in word:
         raise ValueError(word)
     return value
+
+
+def _rounded(word: str) -> bool:
+    """Whether it is a whole number that is no double."""
+    return len(word) > DIGITS and word.lstrip("+-").isdecimal() and int(word) != int(float(word))
 
 
 def _whole(word: str) -> int:

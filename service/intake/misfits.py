@@ -15,7 +15,7 @@ from service.intake.findings import MAX_REJECTS, Json, Type, Typed, warning
 from service.intake.hints import cells_of, option, shown
 from service.intake.scan import records
 from service.intake.sniff import Dialect
-from service.intake.types import Rules, counts
+from service.intake.types import EXACT, Rules, counts
 
 ADVICE = "Correct the cells, state another type, or use on_error=missing (those cells) or on_error=skip (those rows)."
 PATCH_ADVICE = 'Use another type, a format for dates, or "misfits": "missing" to make those cells missing.'
@@ -96,6 +96,32 @@ def zeros_note(kind: str, cells: pa.Array) -> tuple[Json, ...]:
     return (warning("leading_zeros_lost", text, advice) | {"count": count, "cells": found},)
 
 
+def loss_note(kind: str, cells: pa.Array, values: pa.Array) -> tuple[Json, ...]:
+    """The warning that a stated type cannot hold all of what the cells say: digits, or times of day. O(n)."""
+    if kind == "date" and pa.types.is_timestamp(cells.type):
+        lost = pc.not_equal(pc.cast(values, cells.type), cells)
+        code, what = "times_left_out", "times of day were left out"
+    elif kind == "number" and (pc.max(pc.abs(values)).as_py() or 0.0) >= EXACT:
+        text = pc.cast(cells, pa.string())
+        whole = pc.match_substring_regex(text, r"^\s*[+-]?\d+\s*$")
+        large = pc.and_(whole, pc.greater_equal(pc.abs(values), float(EXACT)))
+        lost = pa.array(map(_rounded, pc.if_else(large, text, pa.scalar(None, pa.string()))), pa.bool_())
+        code, what = "rounded_integers", "digits beyond 2^53 were rounded to the nearest double"
+    else:
+        return ()
+    count = pc.sum(lost).as_py()
+    if not count:
+        return ()
+    found = cells_of(lost, cells)
+    text = f"has {count} cells whose {what} in the stated type {kind} ({shown(found)})."
+    return (warning(code, text) | {"count": count, "cells": found},)
+
+
+def _rounded(cell: pa.Scalar) -> bool:
+    """Whether text of a whole number is no double."""
+    return bool(cell.is_valid and int(cell.as_py()) != int(float(cell.as_py())))
+
+
 def converted(
     name: str, column: Typed, kind: Type, rules: Rules = PLAIN, *,
     missing: bool = False, form: str | None = None, advice: str = PATCH_ADVICE,
@@ -103,6 +129,7 @@ def converted(
     """The column as a stated type; cells that do not fit become missing on request, else Invalid names the first."""
     values, bad = convert(column, kind, rules, form)
     notes = zeros_note(kind, column.array) + words_note(words(column.array, values, bad))
+    notes += loss_note(kind, column.array, values)
     if not pc.any(bad).as_py():
         return Typed(values, kind, notes, explicit=True)
     if missing:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from service.intake.cutting import DELIMITERS, NUMBER, fields, width
-from service.intake.findings import NULLS, WHITESPACE
+from service.intake.findings import NULLS, WHITESPACE, refuse
 
 COMMENTS = ("#", "%")
 MAX_PREAMBLE = 20
+ONLY_COMMENTS = "Every line begins with {!r}, which marks comments: there are no rows. Set delimiter if they are rows."
 VALUE = re.compile(
     "^\\s*[$€£¥]?[+-]?\\d[\\d.,'\u00a0\u2009\u202f /:+TZ-]*([eE][+-]?\\d+)?[%€]?\\s*$"
     "|^\\s*[+-]?[.,]\\d+([eE][+-]?\\d+)?\\s*$"
@@ -32,6 +33,8 @@ def comments_before(lines: Sequence[str], delimiter: str | None) -> tuple[int, s
     if not mark:
         return skip, ""
     if not any(line.strip() for line in lines[skip:]):
+        if not delimiter and not any(_cut_alike(lines, cut) for cut in DELIMITERS):
+            raise refuse("/file", "only_comments", ONLY_COMMENTS.format(mark))
         return next((i for i, line in enumerate(lines) if line.strip()), 0), ""
     for cut in (delimiter,) if delimiter and delimiter != WHITESPACE else DELIMITERS:
         rows = fields("\n".join(lines[skip : skip + 50]), cut, True)
@@ -41,6 +44,12 @@ def comments_before(lines: Sequence[str], delimiter: str | None) -> tuple[int, s
         if back < skip and not names_over_values(rows):
             return back, ""
     return skip, mark
+
+
+def _cut_alike(lines: Sequence[str], cut: str) -> bool:
+    """Whether a delimiter stands equally often in each line that is not blank, and at least once."""
+    counts = {line.count(cut) for line in lines if line.strip()}
+    return len(counts) == 1 and counts != {0}
 
 
 def text_before(lines: Sequence[str], delimiter: str, rows: Sequence[Sequence[str]]) -> int:
@@ -73,6 +82,8 @@ def names_rows(rows: Sequence[Sequence[str]]) -> bool:
     body = rows[1:]
     if not body or len(rows[0]) < 2 or any(len(row) != len(rows[0]) + 1 for row in body):
         return False
+    if any(a.startswith("'") and not a.endswith("'") and b.endswith("'") for row in body for a, b in pairwise(row)):
+        return False  # 'x, y': one field in quotes of another kind, cut in two
     first = [row[0] for row in body]
     counted = len(first) > 2 and first == [str(i + 1) for i in range(len(first))]
     return counted or (len(set(first)) == len(first) and not any(map(NUMBER.match, first)))

@@ -132,6 +132,7 @@ def _stated(text: pa.Array, kind: Type, rules: Rules, options: ReadOptions) -> t
     """The column as the stated type; and the mask of cells that do not fit, unless they are missing on request."""
     values, bad = parse(text, kind, rules)
     notes, odd = misfits.zeros_note(kind, text), misfits.words(text, values, bad)
+    notes += misfits.loss_note(kind, text, values)
     misfit = pc.any(bad).as_py()
     if misfit and options.on_error == "missing":
         notes += (misfits.set_missing(kind, text, bad),)

@@ -28,6 +28,7 @@ ZIP_ERRORS = (
     zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, struct.error, zlib.error, lzma.LZMAError,
     IndexError, KeyError, ValueError,
 )  # what a damaged, encrypted or odd zip raises, beside some kinds of OSError
+SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")  # a frame of zstd that holds no data, as parallel packers write
 PACKAGES = {
     "xl/workbook.bin": "a binary Excel workbook (XLSB)", "META-INF/manifest.xml": "an OpenDocument file (ODS)",
     "[Content_Types].xml": "an Office document without a workbook",
@@ -37,6 +38,8 @@ BESIDE = re.compile(r"^__MACOSX/|(^|/)(\.[^/]*|Thumbs\.db|desktop\.ini)$")  # wh
 
 def packing(head: bytes) -> str | None:
     """Which container the first bytes announce: gzip, zstd, zip or none."""
+    if SKIPPABLE.match(head):
+        return "zstd"
     magic = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"PK\x05\x06": "zip"}
     return next((name for start, name in magic.items() if head.startswith(start)), None)
 

@@ -19,6 +19,7 @@ from ml_core.preprocessing.policies import LEVELLED
 from ml_core.preprocessing.records import moment
 from ml_core.preprocessing.table import Column, Feature
 from service.intake.convert import parse
+from service.intake.dates import microseconds
 from service.intake.findings import Type, one_chunk
 from service.intake.types import Rules, without
 from service.usecases.tabular import words_of
@@ -163,13 +164,13 @@ def _booleans(array: pa.Array) -> Values:
 
 
 def _microseconds(array: pa.Array) -> pa.Array | None:
-    """Moments as whole microseconds; finer ones are cut off, as in uploads. None for other types."""
+    """Moments as whole microseconds; finer ones are rounded down, as in uploads. None for other types."""
     kind = array.type
     if pa.types.is_date(kind):
         return pc.cast(pc.cast(array, pa.timestamp("ms" if pa.types.is_date64(kind) else "s")), pa.timestamp("us"))
     if not pa.types.is_timestamp(kind):
         return None
-    return pc.cast(array, pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
+    return microseconds(array)[0]
 
 
 def _dates(array: pa.Array) -> Values:

@@ -19,7 +19,7 @@ from service.ports import Json
 ROLES = ("feature", "target", "weights", "groups", "identifier", "ignore")
 PARTS = ("role", "type", "levels", "misfits", "format")
 MISFITS = ("error", "missing")
-LASTING = ("set_missing", "leading_zeros_lost", "null_words")
+LASTING = ("set_missing", "leading_zeros_lost", "null_words", "rounded_integers", "times_left_out", "rounded_times")
 MAX_NAME = 200
 FIELDS = ("name", "description", "labels", "columns")
 

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from functools import cache
 
-from tests.corpus import arrays, columnar, delimited, found, json_text, packed, texts, workbooks
+from tests.corpus import (
+    arrays,
+    columnar,
+    delimited,
+    found,
+    json_text,
+    layouts,
+    numbers,
+    packed,
+    streams,
+    texts,
+    times,
+    workbooks,
+)
 from tests.corpus.case import Case
 
-SOURCES = (json_text, columnar, workbooks, arrays, texts, packed, delimited, found)
+SOURCES = (
+    json_text, columnar, workbooks, arrays, texts, packed, delimited, found, numbers, times, layouts, streams,
+)  # fmt: skip
 
 
 @cache
