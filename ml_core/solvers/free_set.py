@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -11,14 +12,74 @@ from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 
 JITTER = 1e-12
+FLAT = 1e-11
 Index = np.ndarray
+Step = tuple[Vector, bool]
+"""A direction, and whether it is one without curvature, to be followed up to a bound."""
+
+
+class Curvature(Protocol):
+    """The kernel matrix of the free variables, however it is held."""
+
+    def step(self, on: Index, v: Vector, ones: Matrix) -> Step | None:
+        """d with K d + b = v within each group and Σ d = 0 per group, for the variables `on`; None if there is none."""
+
+    def times(self, on: Index, d: Vector) -> Vector:
+        """K d over all, for d at `on`."""
+
+
+@dataclass
+class Held(Curvature):
+    """K (m, m) itself: Cholesky with a jitter; where K is singular the step is that of a proximal term."""
+
+    K: Matrix
+
+    def step(self, on: Index, v: Vector, ones: Matrix) -> Step | None:
+        """O(m³)."""
+        A = self.K[np.ix_(on, on)] if len(on) < len(self.K) else self.K.copy()
+        A.flat[:: len(A) + 1] += JITTER * max(float(np.trace(A)) / len(A), 1e-300)
+        try:
+            factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+            both = cho_solve(factor, np.column_stack([v, ones]), check_finite=False)
+            b = np.linalg.solve(ones.T @ both[:, 1:], ones.T @ both[:, 0])
+        except (LinAlgError, np.linalg.LinAlgError):
+            return None
+        return both[:, 0] - both[:, 1:] @ b, False
+
+    def times(self, on: Index, d: Vector) -> Vector:
+        """O(m²)."""
+        return np.asarray(self.K[:, on] @ d)
+
+
+@dataclass
+class LowRank(Curvature):
+    """K = Z Zᵀ, Z (m, r): by singular values of the rows less their mean, which keep the digits that K has lost."""
+
+    Z: Matrix
+
+    def step(self, on: Index, v: Vector, ones: Matrix) -> Step | None:
+        """O(m r²)."""
+        count = ones.sum(axis=0)
+        B = self.Z[on] - ones @ ((ones.T @ self.Z[on]) / count[:, None])
+        U, s, _ = np.linalg.svd(B, full_matrices=False)
+        rank = int(np.sum(s > FLAT * s[0]))
+        U, s = U[:, :rank], s[:rank]
+        held = U.T @ v
+        left = v - ones @ ((ones.T @ v) / count) - U @ held
+        if np.abs(left).max() > FLAT * (1.0 + np.abs(v).max()):
+            return left, True
+        return U @ (held / s**2), False
+
+    def times(self, on: Index, d: Vector) -> Vector:
+        """O(m r)."""
+        return np.asarray(self.Z @ (d @ self.Z[on]))
 
 
 @dataclass
 class Free:
-    """Free variables: kernel matrix, v, bounds, group, β; `beta` changes in place, v with it."""
+    """Free variables: v, β, bounds and group; β and v change in place."""
 
-    K: Matrix
+    K: Curvature
     v: Vector
     beta: Vector
     lo: Vector
@@ -27,10 +88,9 @@ class Free:
 
 
 def newton_on_free(f: Free, most: int) -> int:
-    """Steps to the optimum over the variables off their bounds, each cut where the first meets a bound.
+    """Up to `most` steps to the optimum over the variables off their bounds, each cut where the first meets a bound.
 
-    Every step solves K d + b = v within the groups, Σ d = 0 per group, by Cholesky with a jitter (where K is singular
-    the step is that of a proximal term, and is repeated). Returns how many steps were made; O(free³) each.
+    Returns how many steps were made.
     """
     on = np.arange(len(f.v))
     for step in range(most):
@@ -38,39 +98,24 @@ def newton_on_free(f: Free, most: int) -> int:
         on = on[(f.beta[on] > f.lo[on]) & (f.beta[on] < f.hi[on])]
         if len(on) < 2:
             return step
-        d = _step(f.K[np.ix_(on, on)] if len(on) < len(f.v) else f.K, f.v[on], f.group[on])
-        if d is None:
+        ones = (f.group[on][:, None] == np.unique(f.group[on])).astype(np.float64)
+        found = f.K.step(on, f.v[on], ones)
+        if found is None or not np.isfinite(found[0]).all():
             return step
+        d = found[0] - ones @ ((ones.T @ found[0]) / ones.sum(axis=0))
         room = np.where(d > 0, f.hi[on] - f.beta[on], f.beta[on] - f.lo[on])
         with np.errstate(divide="ignore", invalid="ignore"):
             limit = np.where(d != 0, room / np.abs(d), np.inf)
         first = int(limit.argmin())
-        t = min(1.0, float(limit[first]))
+        t = float(limit[first]) if found[1] else min(1.0, float(limit[first]))
+        if not np.isfinite(t):
+            return step
         new = np.clip(f.beta[on] + t * d, f.lo[on], f.hi[on])
-        if t < 1.0:
+        if t == limit[first]:
             new[first] = f.hi[on[first]] if d[first] > 0 else f.lo[on[first]]
         change = new - f.beta[on]
         f.beta[on] = new
-        f.v -= f.K[:, on] @ change
+        f.v -= f.K.times(on, change)
         if t == 1.0 and np.abs(change).max() <= 1e-13 * np.abs(new).max():
             return step + 1
     return most
-
-
-def _step(K: Matrix, v: Vector, group: Index) -> Vector | None:
-    """d with K d + b = v within each group and Σ d = 0 per group; None where K has no factor."""
-    A = K.copy()
-    A.flat[:: len(A) + 1] += JITTER * max(float(np.trace(K)) / len(K), 1e-300)
-    ones = (group[:, None] == np.unique(group)).astype(np.float64)
-    try:
-        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return None
-    both = cho_solve(factor, np.column_stack([v, ones]), check_finite=False)
-    try:
-        b = np.linalg.solve(ones.T @ both[:, 1:], ones.T @ both[:, 0])
-    except np.linalg.LinAlgError:
-        return None
-    d = both[:, 0] - both[:, 1:] @ b
-    d -= ones @ ((ones.T @ d) / ones.sum(axis=0))
-    return d if np.isfinite(d).all() else None

@@ -12,14 +12,13 @@ ThunderSVM, JMLR 19.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels, multipliers
-from ml_core.solvers.free_set import Free, newton_on_free
+from ml_core.solvers.box_solution import BoxSolution
+from ml_core.solvers.free_set import Free, Held, newton_on_free
 from ml_core.solvers.kernel_rows import CACHE_BYTES, KernelRows, RowCache, add_rows, gather
 from ml_core.solvers.smo_pairs import solve_pairs
 
@@ -35,22 +34,6 @@ MET = 2
 MOST_FREE = 4000
 SHRINK_EVERY = 8
 Index = np.ndarray
-
-
-@dataclass(frozen=True)
-class BoxSolution:
-    """β and v = -(Kβ + c), (copies, n); multipliers b per group and free variables each; steps on pairs; traces."""
-
-    beta: Matrix
-    v: Matrix
-    b: Vector
-    free: Index
-    violation: float
-    n_iter: int
-    converged: bool
-    evaluations: int
-    trace: list[float] = field(default_factory=list)
-    gaps: list[float] = field(default_factory=list)
 
 
 def solve_box(dual: BoxDual, rows: KernelRows, *, tol: float, max_iter: int, unit: float = 1.0,
@@ -112,7 +95,7 @@ class _Run:
         copy, row = np.nonzero(free)
         if not 2 <= len(row) <= MOST_FREE:
             return False
-        f = Free(self.kernel(row), self.v[copy, row], self.beta[copy, row], self.dual.lo[copy, row],
+        f = Free(Held(self.kernel(row)), self.v[copy, row], self.beta[copy, row], self.dual.lo[copy, row],
                  self.dual.hi[copy, row], self.dual.group[copy, row])  # fmt: skip
         old = f.beta.copy()
         newton_on_free(f, int(np.clip(1e10 / len(row) ** 3, 3, 100)))

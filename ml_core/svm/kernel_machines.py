@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from itertools import combinations
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -60,15 +61,17 @@ class KernelMachines(Weighted, Scores, Classifier):
 
     def _train_all(self, X: Matrix, y: Codes, w: Vector, how: Solving) -> None:
         """Every machine over rows X, and the union of their support vectors."""
-        pairs = self._pairs()
-        share = SharedGram(self.kernel_, X, y, pairs)
+        share = SharedGram(self.kernel_, X, y, self._pairs())
 
         def one(pair: tuple[int, int]) -> Machine:
             where, sign = sides(y, *pair)
-            rows = KernelRows(self.kernel_, X if len(where) == len(X) and pair[0] < 0 else X[where])
+            rows = KernelRows(self.kernel_, X if pair[0] < 0 else X[where])
             return self._train(pair, where, sign, w[where], rows, how, share.of(pair, rows))
 
-        self.machines_ = []
+        self._machines(one, X)
+
+    def _machines(self, one: Callable[[tuple[int, int]], Machine], X: Matrix) -> None:
+        self.machines_, pairs = [], self._pairs()
         for found in ordered_map(one, pairs):
             self.machines_.append(found)
             progress.tick(len(self.machines_), len(pairs), "machines")
@@ -116,9 +119,7 @@ class KernelMachines(Weighted, Scores, Classifier):
         return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
 
     def _evidence(self, X: Matrix, y: Codes, w: Vector) -> list[report.Evidence]:
-        far = len(X) != self.n_rows_ or (
-            np.abs(X[self.support_] - self.support_vectors_).max(initial=0.0) > 1e-9 * np.abs(X).max())  # fmt: skip
-        if far:
+        if len(X) != self.n_rows_ or not self._knows(X):
             raise InvalidData("the certificate of a support vector machine is about its training rows; give these, in "
                               "their order")  # fmt: skip
         f, labels, out = self._machine_scores(X), [str(c) for c in self.classes_], []
@@ -127,9 +128,17 @@ class KernelMachines(Weighted, Scores, Classifier):
             beta = np.zeros(len(X))
             beta[m.rows] = m.beta
             names = (labels[m.negative] if m.negative >= 0 else "rest", labels[m.positive])
-            out.append(report.Evidence(names, where, sign, m.cap * w[where], sign * beta[where], f[where, k], m.b,
+            out.append(self._judge(names, where, sign, m.cap * w[where], sign * beta[where], f[where, k], m.b,
                                        self.tol))  # fmt: skip
         return out
+
+    def _judge(self, *args: Any) -> report.Evidence:
+        return report.Evidence(*args)
+
+    def _knows(self, X: Matrix) -> bool:
+        """Whether these are the training rows, as far as can be told."""
+        S = self.support_vectors_
+        return bool(np.abs(X[self.support_] - S).max(initial=0.0) <= 1e-9 * np.abs(X).max())
 
     def _report(self, X: Matrix, y: Codes, w: Vector) -> Diagnostics:
         out = report.diagnostics(self._evidence(X, y, w), [(m.n_iter, m.converged) for m in self.machines_])

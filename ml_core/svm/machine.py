@@ -8,9 +8,14 @@ import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.bundle import portable
+from ml_core.kernels import LinearKernel
 from ml_core.solvers.box_dual import BoxDual
+from ml_core.solvers.box_solution import BoxSolution
+from ml_core.solvers.box_interior_point import solve_low_rank
 from ml_core.solvers.kernel_rows import KernelRows
-from ml_core.solvers.smo import BoxSolution, solve_box
+from ml_core.solvers.smo import solve_box
+
+LOW_RANK = 300
 
 
 @portable
@@ -56,9 +61,17 @@ class Solving:
 def trained(pair: tuple[int, int], where: Codes, dual: BoxDual, rows: KernelRows, how: Solving, *, cap: float,
             gram: Matrix | None = None) -> Machine:  # fmt: skip
     """Solve the machine's program; in the ν form (two groups) rescale so that free support vectors have yf = 1."""
-    found = solve_box(dual, rows, tol=how.tol, max_iter=how.max_iter, cache_bytes=how.size, gram=gram)
+    if type(rows.kernel) is LinearKernel and rows.X.shape[1] <= LOW_RANK:
+        found = solve_low_rank(dual, rows.X, tol=how.tol)
+    else:
+        found = solve_box(dual, rows, tol=how.tol, max_iter=how.max_iter, cache_bytes=how.size, gram=gram)
+    return machine_of(pair, where, found, cap)
+
+
+def machine_of(pair: tuple[int, int], where: Codes, found: BoxSolution, cap: float) -> Machine:
+    """The machine of a solved program."""
     factor, b = 1.0, float(found.b[0])
-    if dual.groups == 2:
+    if len(found.b) == 2:
         factor = max(0.5 * float(found.b[0] - found.b[1]), np.finfo(float).tiny)
         b = 0.5 * float(found.b[0] + found.b[1]) / factor
         cap = 1.0 / factor

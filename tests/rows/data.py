@@ -58,3 +58,10 @@ def counted() -> tuple[np.ndarray, np.ndarray]:
     r = np.random.default_rng(8)
     X = r.normal(size=(60, 3))
     return X, r.poisson(np.exp(0.5 + X @ np.array([0.6, -0.4, 0.0]))).astype(float)
+
+
+def separable() -> tuple[np.ndarray, np.ndarray]:
+    """60 × 3, two classes with a gap between them."""
+    r = np.random.default_rng(9)
+    y = np.repeat(["left", "right"], 30)
+    return r.normal(size=(60, 3)) + 7.0 * (y == "right")[:, None], y
