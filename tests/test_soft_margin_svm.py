@@ -11,8 +11,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from ml_core.errors import Cancelled, InvalidData
 from ml_core.progress import listen
-from ml_core.solvers.common_point import common_point
 from ml_core.solvers.box_interior_point import solve_low_rank
+from ml_core.solvers.common_point import common_point
 from ml_core.svm.duals import classification
 from ml_core.svm.hard_margin_svm import HardMarginSVM
 from ml_core.svm.kernel_svm import KernelSVM

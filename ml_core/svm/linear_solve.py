@@ -10,8 +10,8 @@ import numpy as np
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.kernels import LinearKernel
 from ml_core.losses.hinge import SquaredHinge
-from ml_core.solvers.dual_coordinate import balanced, dual_coordinate
 from ml_core.solvers.box_interior_point import solve_low_rank
+from ml_core.solvers.dual_coordinate import balanced, dual_coordinate
 from ml_core.solvers.kernel_rows import KernelRows
 from ml_core.solvers.linear_objective import LinearObjective, unit_of
 from ml_core.solvers.newton import coarse_start, newton

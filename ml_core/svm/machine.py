@@ -10,8 +10,8 @@ from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.kernels import LinearKernel
 from ml_core.solvers.box_dual import BoxDual
-from ml_core.solvers.box_solution import BoxSolution
 from ml_core.solvers.box_interior_point import solve_low_rank
+from ml_core.solvers.box_solution import BoxSolution
 from ml_core.solvers.kernel_rows import KernelRows
 from ml_core.solvers.smo import solve_box
 
