@@ -12,7 +12,7 @@ from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import Classifier, Cost
 from ml_core.capabilities import HasProba, Scores, Weighted
 from ml_core.certificates import Diagnostics
-from ml_core.errors import InvalidParameter, Issue
+from ml_core.class_weights import ClassWeight, class_weights
 from ml_core.linear.likelihood_report import report
 from ml_core.losses.base import TwiceSmooth
 from ml_core.losses.logistic import Logistic
@@ -20,7 +20,7 @@ from ml_core.losses.softmax import Softmax
 from ml_core.naming import listed
 from ml_core.numerics.column_moments import REACH as LARGEST
 from ml_core.numerics.stable import expit, log_expit, log_softmax, softmax
-from ml_core.params import Alpha, Label, MaxIter, Seed, Tol
+from ml_core.params import Alpha, MaxIter, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Solution, Steps, answered
 from ml_core.solvers.first_order import minimise, stochastic
@@ -91,10 +91,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         threshold: Annotated[
             float, Field(gt=0, lt=1, description="Two classes: predict the second from this probability on.")
         ] = 0.5,
-        class_weight: Annotated[
-            Literal["balanced"] | dict[Label, Annotated[float, Field(ge=0)]] | None,
-            Field(description="Weight per class, by label; balanced makes all classes weigh the same."),
-        ] = None,
+        class_weight: ClassWeight = None,
         random_state: Seed = 0,
     ) -> None:  # fmt: skip
         self.alpha = alpha
@@ -171,18 +168,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return Frame(self._loss(), float(self.alpha), self.fit_intercept, columns, ClassFactors(self.class_weight_))
 
     def _class_weights(self, total: float, shares: np.ndarray) -> Vector:
-        K = len(self.classes_)
-        if self.class_weight is None:
-            return np.ones(K)
-        if self.class_weight == "balanced":
-            return np.asarray(total / (K * shares))
-        labels = [str(c) for c in self.classes_]
-        given = {str(k): float(v) for k, v in self.class_weight.items()}
-        unknown = [k for k in given if k not in labels]
-        if unknown:
-            message = f"class_weight names {unknown[0]!r}; the labels are {labels}"
-            raise InvalidParameter(message, [Issue("/params/class_weight", "unknown_label", message)])
-        return np.array([given.get(c, 1.0) for c in labels])
+        return class_weights(self.class_weight, self.classes_, shares, total)
 
     def _solve(self, problem: LinearObjective) -> Solution:
         solver = self.solver

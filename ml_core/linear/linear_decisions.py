@@ -1,0 +1,61 @@
+"""What classifiers with linear scores and no probabilities report: boundaries, and decisions on the rows given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.certificates import Diagnostics, Table
+
+MOST_CLASSES = 20
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Rows, weights by (true, decided) class (K, K), and what else the model sums or takes the largest of."""
+
+    rows: int
+    confusion: Matrix
+    more: Any
+
+    def merge(self, other: Decisions) -> Decisions:
+        """Of both sets of rows."""
+        return Decisions(self.rows + other.rows, self.confusion + other.confusion, self.more.merge(other.more))
+
+
+def confusion(y: Codes, decided: Codes, s: Vector, K: int) -> Matrix:
+    """(K, K) weight of the rows of class i that were decided to be j."""
+    return np.asarray(np.bincount(y * K + decided, weights=s, minlength=K * K).reshape(K, K), dtype=np.float64)
+
+
+def outline(m: Any, t: Decisions) -> Diagnostics:
+    """Error rate, confusion table and the geometry of the boundaries."""
+    names, total = m.classes_.tolist(), float(t.confusion.sum())
+    out = Diagnostics(summary={
+        "rows": t.rows, "columns": m.n_features_in_, "classes": len(names),
+        "error_rate": float(total - np.trace(t.confusion)) / total,
+    })  # fmt: skip
+    truth = [[c, *row] for c, row in zip(names, t.confusion.tolist(), strict=True)]
+    out.tables["confusion"] = Table(("true_class", *map(str, names)), truth)
+    out.tables["boundaries"] = boundaries(m)
+    return out
+
+
+def boundaries(m: Any) -> Table:
+    """Of each pair of classes (the first 20) the plane w·x + b = 0 beyond which the second has the higher score.
+
+    `plane_offset` is -b/‖w‖, the signed distance of the plane from the origin along w.
+    """
+    names, W, b = m.classes_.tolist(), m.coef_, m.intercept_
+    if len(names) == 2:
+        W, b = np.vstack([0 * W, W]), np.append(0.0, b)
+    rows: list[list[Any]] = []
+    for k in range(min(len(names), MOST_CLASSES)):
+        for j in range(k):
+            w, c = W[k] - W[j], float(b[k] - b[j])
+            size = float(np.linalg.norm(w))
+            rows.append([names[j], names[k], size, c, -c / size if size > 0 else None])
+    return Table(("class", "against", "normal_length", "intercept", "plane_offset"), rows)
