@@ -91,7 +91,7 @@ def test_plain_columns_are_numbers_at_once(monkeypatch, tmp_path):
     path.write_text("a,b,c,d,e\n" + "\n".join(",".join((a, b, '"' + c.replace('"', '""') + '"', d, e))
                                                for a, b, c, d, e in rows))  # fmt: skip
     how = dialect(path.read_text(), True, ReadOptions())
-    table = regular.read_regular(path, how, ReadOptions(), tmp_path)
+    table = regular.read_regular(path, how, ReadOptions(), tmp_path).table
     assert [str(kind) for kind in table.schema.types] == ["int64", "double", "string", "int64", "string"]
     assert table.column(1).to_pylist() == [i / 7 for i in range(100)]
     assert table.column(2).to_pylist() == [f't"{i}' for i in range(100)]

@@ -32,6 +32,7 @@ from service.intake.findings import (
     refuse,
     warning,
 )
+from service.intake.laid import Laid
 from service.intake.places import census
 from service.intake.regular import read_regular
 from service.intake.scan import MAX_FIELD, check_quotes, ragged, reject_of, rejects
@@ -50,7 +51,7 @@ MAX_HEAD = 16 << 20
 class Cells:
     """A parsed file: its names and text cells, and what was noticed on the way.
 
-    When it is `regular` (see `regular.py`) columns of plain numbers are int64 and float64 already.
+    When it is `regular` (see `regular.py`) columns of plain numbers are int64 and float64 already, in the file `laid`.
     """
 
     names: tuple[str, ...]
@@ -60,6 +61,7 @@ class Cells:
     source: Json
     warnings: list[Json] = field(default_factory=list)
     regular: bool = False
+    laid: Laid | None = None
 
 
 def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str, int]:
@@ -171,10 +173,10 @@ def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
 
 
 def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: Cells) -> pa.Table:
-    table = read_regular(path, how, options, shelf.folder)
-    if table is not None:
-        cells.regular = True
-        return _kept(table, how, [], path, cells)
+    found = read_regular(path, how, options, shelf.folder)
+    if found is not None:
+        cells.regular, cells.laid = True, found.laid
+        return _kept(found.table, how, [], path, cells)
     bad: list[Any] = []
     comments: list[str] = []
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ml_core.errors import pointer
 from service.disk import full_disk
 from service.errors import Invalid, Issue
+from service.intake.laid import Laid
 
 Type = Literal["number", "integer", "boolean", "category", "text", "datetime", "date"]
 TYPES: tuple[Type, ...] = ("number", "integer", "boolean", "category", "text", "datetime", "date")
@@ -125,12 +126,16 @@ class Typed:
 
 @dataclass(frozen=True)
 class Reading:
-    """A file that was read completely: its table, the type of each column, how it was read and what was noticed."""
+    """A file that was read completely: its table, the type of each column, how it was read and what was noticed.
+
+    `laid` is a scratch file in which most of the table lies already, where there is one.
+    """
 
     table: pa.Table
     types: tuple[Type, ...]
     source: Json
     warnings: tuple[Json, ...]
+    laid: Laid | None = None
 
 
 class Shelf:

@@ -22,10 +22,10 @@ def decoded_bytes(message: Any) -> int:
         return 0
     meta, body = memoryview(message.metadata), memoryview(message.body)
     try:
-        batch = _follow(meta, _field(meta, _follow(meta, 0), HEADER))
+        batch = follow(meta, field(meta, follow(meta, 0), HEADER))
         if message.type == "dictionary":
-            batch = _follow(meta, _field(meta, batch, DATA))
-        if not _field(meta, batch, COMPRESSION):
+            batch = follow(meta, field(meta, batch, DATA))
+        if not field(meta, batch, COMPRESSION):
             return len(body)
         return sum(_decoded(body, *place) for place in _buffers(meta, batch))
     except struct.error as error:
@@ -34,10 +34,10 @@ def decoded_bytes(message: Any) -> int:
 
 def _buffers(meta: memoryview, batch: int) -> list[tuple[int, int]]:
     """Offset and length of each buffer in the body."""
-    at = _field(meta, batch, BUFFERS)
+    at = field(meta, batch, BUFFERS)
     if not at:
         return []
-    start = _follow(meta, at)
+    start = follow(meta, at)
     (count,) = struct.unpack_from("<I", meta, start)
     return [struct.unpack_from("<qq", meta, start + 4 + 16 * i) for i in range(count)]
 
@@ -52,12 +52,12 @@ def _decoded(body: memoryview, offset: int, length: int) -> int:
     return length - 8 if size == -1 else size
 
 
-def _follow(meta: memoryview, at: int) -> int:
+def follow(meta: memoryview, at: int) -> int:
     """Where the reference at `at` leads."""
     return at + int(struct.unpack_from("<I", meta, at)[0])
 
 
-def _field(meta: memoryview, table: int, number: int) -> int:
+def field(meta: memoryview, table: int, number: int) -> int:
     """Where a field of a flatbuffer table is; 0 when the table has none."""
     layout = table - struct.unpack_from("<i", meta, table)[0]
     (size,) = struct.unpack_from("<H", meta, layout)

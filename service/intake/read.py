@@ -125,7 +125,8 @@ def _of_text(
         cells.source["skipped_rows"] = cells.source.get("skipped_rows", 0) + skipped["count"]
         cells.warnings.append(skipped)
     told = cells.source if how is None else {k: v for k, v in cells.source.items() if k in KEPT} | how
-    return _assemble(names, columns, options, source | told, notes + cells.warnings, done=True)
+    found = _assemble(names, columns, options, source | told, notes + cells.warnings, done=True)
+    return replace(found, laid=cells.laid)
 
 
 def _stated(text: pa.Array, kind: Type, rules: Rules, options: ReadOptions) -> tuple[Typed, pa.Array | None]:

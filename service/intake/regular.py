@@ -23,8 +23,10 @@ from service.disk import full_disk
 from service.intake.cutting import fields
 from service.intake.findings import ReadOptions
 from service.intake.kernels import INTEGER, LF, MISSING, NUMBER, SKIP, TEXT, Bytes, scan
+from service.intake.laid import Laid, room_for
 from service.intake.places import boundary, census, gather
 from service.intake.sniff import HEAD, Dialect
+from service.intake.store import Store
 
 LEAST_BYTES = 1 << 22
 BLOCK = 4 << 20
@@ -56,6 +58,13 @@ class Plan:
         return Plan(self.data, self.delimiter, self.words, kinds)
 
 
+class Regular(NamedTuple):
+    """What was read, and the file in which its numbers lie, if there are any."""
+
+    table: pa.Table
+    laid: Laid | None
+
+
 class Part(NamedTuple):
     """The columns of one block: numbers (k × n) with marks (d × n), text columns, and which columns are odd."""
 
@@ -66,7 +75,7 @@ class Part(NamedTuple):
     odd: Any
 
 
-def read_regular(path: Path, how: Dialect, options: ReadOptions, folder: Path) -> pa.Table | None:
+def read_regular(path: Path, how: Dialect, options: ReadOptions, folder: Path) -> Regular | None:
     """The table with columns "0", "1", …, mapped from files in `folder`; None when the text is not regular.
 
     Columns are int64, float64 or string, of which only the last are still to be typed.
@@ -85,7 +94,7 @@ def read_regular(path: Path, how: Dialect, options: ReadOptions, folder: Path) -
     try:
         spans, bound = _spans(plan.data)
         with full_disk(), ThreadPoolExecutor(_cores()) as pool:
-            return _read(plan, spans, bound, folder, pool)
+            return _read(plan, spans, bound, folder, pool, room_for(how.names))
     except _Irregular:
         return None
 
@@ -94,13 +103,15 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _read(plan: Plan, spans: list[tuple[int, int]], bound: int, folder: Path, pool: ThreadPoolExecutor) -> pa.Table:
+def _read(
+    plan: Plan, spans: list[tuple[int, int]], bound: int, folder: Path, pool: ThreadPoolExecutor, room: int
+) -> Regular:
     """All columns; those that turn out odd in a second pass as text."""
-    columns, odd = _columns(plan, spans, bound, folder / "first", pool)
+    columns, odd, laid = _columns(plan, spans, Store(folder / "first.numbers", room, bound), pool)
     if odd.any():
         again = plan.having(np.where(odd, TEXT, SKIP).astype(np.int8))
-        columns |= _columns(again, spans, bound, folder / "second", pool)[0]
-    return pa.table({str(j): columns[j] for j in range(plan.kinds.size)})
+        columns |= _columns(again, spans, Store(folder / "second.numbers", 0, bound), pool)[0]
+    return Regular(pa.table({str(j): columns[j] for j in range(plan.kinds.size)}), laid)
 
 
 def _body(head: bytes, how: Dialect) -> int | None:
@@ -160,15 +171,14 @@ def _spans(data: Bytes) -> tuple[list[tuple[int, int]], int]:
 
 
 def _columns(
-    plan: Plan, spans: Iterable[tuple[int, int]], bound: int, place: Path, pool: ThreadPoolExecutor
-) -> tuple[dict[int, pa.Array | pa.ChunkedArray], Any]:
-    """The columns that are not skipped, by number, without the odd ones, and a mask of these."""
+    plan: Plan, spans: Iterable[tuple[int, int]], store: Store, pool: ThreadPoolExecutor
+) -> tuple[dict[int, pa.Array | pa.ChunkedArray], Any, Laid | None]:
+    """The columns that are not skipped, by number, without the odd ones; a mask of these; where numbers lie."""
     numeric = [j for j, kind in enumerate(plan.kinds) if kind in ARROW]
     texts = [j for j, kind in enumerate(plan.kinds) if kind == TEXT]
-    odd, store = np.zeros(plan.kinds.size, bool), Store(place.with_suffix(".numbers"), len(numeric), bound)
-    schema = pa.schema([(str(j), pa.string()) for j in texts])
-    cells = str(place.with_suffix(".arrow"))
-    with store, pa.OSFile(cells, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    odd, schema = np.zeros(plan.kinds.size, bool), pa.schema([(str(j), pa.string()) for j in texts])
+    cells = str(store.path.with_suffix(".arrow"))
+    with store.of(len(numeric)), pa.OSFile(cells, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for part in _ahead(pool, lambda span: _part(plan, *span), spans):
             store.add(part.numbers, part.marks[numeric], part.rows)
             if texts:
@@ -178,7 +188,7 @@ def _columns(
             j: store.column(k, ARROW[plan.kinds[j]]) for k, j in enumerate(numeric) if not odd[j]
         }
     table = pa.ipc.open_file(pa.memory_map(cells)).read_all()
-    return columns | {j: table.column(k) for k, j in enumerate(texts)}, odd
+    return columns | {j: table.column(k) for k, j in enumerate(texts)}, odd, store.laid() if numeric else None
 
 
 def _ahead(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
@@ -223,59 +233,3 @@ def _text(data: Bytes, places: Any, marks: Any) -> pa.Array:
     gather(data, places, marks, offsets, out)
     bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.StringArray.from_buffers(marks.size, pa.py_buffer(offsets), pa.py_buffer(out), bits)
-
-
-class Store:
-    """Numeric columns of at most `bound` rows in one file, each contiguous; written block by block, then mapped."""
-
-    def __init__(self, path: Path, columns: int, bound: int) -> None:
-        self._path = path
-        self._bits_at = -(-bound * 8 // 64) * 64
-        self._stride = self._bits_at + -(-bound // 512) * 64
-        self._valid: list[list[Any]] = [[] for _ in range(columns)]
-        self._rows: list[int] = []
-        self._map: pa.MemoryMappedFile | None = None
-
-    def __enter__(self) -> Store:
-        self._file = self._path.open("w+b", buffering=0)
-        self._file.truncate(self._stride * len(self._valid))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def add(self, numbers: Any, marks: Any, rows: int) -> None:
-        """The next rows: numbers (k × ≥ n) and their marks."""
-        at = 8 * sum(self._rows)
-        self._rows.append(rows)
-        for k, valid in enumerate(self._valid):
-            self._write(numbers[k, :rows], k * self._stride + at)
-            seen = marks[k, :rows] != MISSING
-            valid.append(None if seen.all() else np.packbits(seen))
-
-    def _write(self, values: Any, at: int) -> None:
-        left = memoryview(values).cast("B")
-        while left:
-            done = os.pwrite(self._file.fileno(), left, at)
-            left, at = left[done:], at + done
-
-    def column(self, k: int, kind: pa.DataType) -> pa.Array:
-        """One column with all rows, mapped."""
-        rows, at, bits, gaps = sum(self._rows), k * self._stride, None, 0
-        if any(seen is not None for seen in self._valid[k]):
-            blocks = zip(self._valid[k], self._rows, strict=True)
-            valid = np.concatenate([_unpacked(seen, n) for seen, n in blocks])
-            gaps = rows - int(np.count_nonzero(valid))
-            self._write(np.packbits(valid, bitorder="little"), at + self._bits_at)
-            bits = self._mapped(at + self._bits_at, -(-rows // 8))
-        return pa.Array.from_buffers(kind, rows, [bits, self._mapped(at, 8 * rows)], gaps)
-
-    def _mapped(self, at: int, size: int) -> pa.Buffer:
-        if self._map is None:
-            self._map = pa.memory_map(str(self._path))
-        self._map.seek(at)
-        return self._map.read_buffer(size)
-
-
-def _unpacked(bits: Any, rows: int) -> Any:
-    return np.ones(rows, bool) if bits is None else np.unpackbits(bits, count=rows).view(bool)

@@ -27,6 +27,7 @@ from service.errors import Conflict, EngineLost, Invalid, Issue, NotFound, NotRe
 from service.ids import new_id
 from service.intake.canonical import content_hash
 from service.intake.findings import Reading, ReadOptions, Shelf, one_chunk
+from service.intake.laid import Laid
 from service.intake.profile import profile
 from service.intake.read import read
 from service.ports import Json, Ledger, Objects, Page
@@ -105,7 +106,7 @@ class DatasetService:
             profiled = pool.submit(profile, reading.table, reading.types, work)
             sha256 = content_hash(reading.table)
             try:
-                self._store(reading.table, sha256, work)
+                self._store(reading.table, sha256, work, reading.laid)
                 columns = [column | {"role": roles.get(column["name"])} for column in profiled.result()]
                 add(about | _described(reading) | {"sha256": sha256, "columns": columns})
             except BaseException:
@@ -118,12 +119,12 @@ class DatasetService:
         """A folder for half-made files, to be used in a `with`."""
         return TemporaryDirectory(dir=self._objects.scratch())
 
-    def _store(self, table: pa.Table, sha256: str, work: Path) -> None:
+    def _store(self, table: pa.Table, sha256: str, work: Path, laid: Laid | None = None) -> None:
         """Put the canonical Parquet and the mapped Arrow file where they are missing."""
         with ThreadPoolExecutor(1) as pool:
             mapping = None
             if self._cache.get(_mapped(sha256)) is None:
-                mapping = pool.submit(self._map, table, sha256)
+                mapping = pool.submit(self._map, table, sha256, laid)
             if not self._objects.has(_key(sha256)):
                 file = work / "table.parquet"
                 write_parquet(table, file)
@@ -131,10 +132,10 @@ class DatasetService:
             if mapping is not None:
                 mapping.result()
 
-    def _map(self, table: pa.Table, sha256: str) -> None:
+    def _map(self, table: pa.Table, sha256: str, laid: Laid | None = None) -> None:
         """Write the table as one record batch; whole or absent, whoever else does the same."""
         with self._cache.making(_mapped(sha256)) as part:
-            write_mapped(table, part)
+            write_mapped(table, part, laid)
 
     def samples(self) -> list[Json]:
         """The bundled tables: name, title, description, licence, source, task, target, features."""

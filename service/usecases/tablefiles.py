@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from service.intake.findings import one_chunk
+from service.intake.laid import Laid
 
 ROW_GROUP = 1 << 17
 SAMPLE = 1 << 15
@@ -52,8 +53,10 @@ def _repeats(column: pa.ChunkedArray) -> bool:
     return 2 * int(pc.count_distinct(sample, mode="only_valid").as_py()) <= len(sample)
 
 
-def write_mapped(table: pa.Table, path: Path) -> None:
-    """One record batch, so that a mapped column is one array."""
-    batch = pa.record_batch([one_chunk(column) for column in table.columns], schema=table.schema)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+def write_mapped(table: pa.Table, path: Path, laid: Laid | None = None) -> None:
+    """One record batch, so that a mapped column is one array; made of the file where most of it lies, if it can be."""
+    columns = [one_chunk(column) for column in table.columns]
+    if laid is not None and laid.become(columns, table.schema, path):
+        return
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_batch(pa.record_batch(columns, schema=table.schema))
