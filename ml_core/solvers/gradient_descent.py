@@ -13,18 +13,18 @@ large-scale machine learning, SIAM Review 60(2). Polyak, Juditsky (1992), SIAM J
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh, lstsq
 
 from ml_core import progress
-from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.numerics.jit import compiled
+from ml_core.arrays import Matrix, Vector
 from ml_core.rng import generator
 from ml_core.solvers.base import Reason, Solution
+from ml_core.solvers.lms_epoch import lms_epoch
 
 GROWTH = 1e6
+POWER = 0.75
 
 
 @dataclass(frozen=True)
@@ -106,28 +106,6 @@ def newton(problem: Quadratic, *, max_iter: int, tol: float) -> Solution:
     return _last(w, max_iter, bool(np.linalg.norm(g) <= goal), trace)
 
 
-def _warm_epoch() -> tuple[Any, ...]:
-    return np.ones((2, 2)), np.ones(2), np.ones(2), np.zeros(2), np.zeros(2), np.arange(2), 0, 0.1, 10.0
-
-
-@compiled(_warm_epoch)
-def sgd_epoch(
-    M: Matrix, y: Vector, s: Vector, w: Vector, mean: Vector, order: Codes, t: int, a: float, tau: float
-) -> None:
-    """One pass in the given order: w ← w - a/(1+t/τ)^¾ sᵢ(mᵢᵀw - yᵢ)mᵢ, in place; `mean` becomes the average w."""
-    p = M.shape[1]
-    mean[:] = 0.0
-    for k in range(order.shape[0]):
-        i = order[k]
-        e = -y[i]
-        for j in range(p):
-            e += M[i, j] * w[j]
-        move = a / (1.0 + (t + k) / tau) ** 0.75 * s[i] * e
-        for j in range(p):
-            w[j] -= move * M[i, j]
-            mean[j] += (w[j] - mean[j]) / (k + 1)
-
-
 def sgd(problem: Quadratic, *, step: float | None, max_iter: int, tol: float, seed: int) -> Solution:
     """One row at a time, order drawn anew each epoch; the answer is the best average of an epoch. `max_iter` epochs.
 
@@ -141,7 +119,7 @@ def sgd(problem: Quadratic, *, step: float | None, max_iter: int, tol: float, se
     trace, goal, low = [problem.value(best, problem.gradient(best))], tol * size, size
     for epoch in range(1, max_iter + 1):
         order = generator(seed, epoch).permutation(n).astype(np.int64)
-        sgd_epoch(M, y, s, w, mean, order, (epoch - 1) * n, rate, 10.0 * n)
+        lms_epoch(M, y, s, w, mean, order, (epoch - 1) * n, rate, 10.0 * n, POWER, False)
         if not np.abs(w).max() < 1e150:
             return Solution(best, epoch, False, "diverged", trace)
         g = problem.gradient(mean)

@@ -1,6 +1,8 @@
 """Rows of the linear family."""
 
 from sklearn.linear_model import BayesianRidge, ElasticNet, HuberRegressor, LinearRegression, QuantileRegressor, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
 from tests.rows import Row, data
@@ -24,6 +26,11 @@ ROWS = [
         ("coef_", "intercept_", "predict"), 1e-9),
     Row("epsilon_insensitive_regression", {"epsilon": 0.2, "alpha_l2": 1.0}, data.regression,
         SVR(kernel="linear", C=1.0, epsilon=0.2, tol=1e-9), ("predict",), 1e-6),
+    Row("polynomial_regression", {"degree": 3}, data.regression,
+        make_pipeline(PolynomialFeatures(degree=3, include_bias=False), LinearRegression()), ("predict",), 1e-9),
+    Row("least_mean_squares", {}, data.regression, LinearRegression(), ("predict",), 0.02,
+        expected={"check_sample_weight_equivalence_on_dense_data": "a weight lengthens one step; a repeated row is met "
+                                                                   "in several places of the order"}),
     Row("huber_regression", {"delta": 1.35, "scale": "joint"}, data.regression,
         HuberRegressor(epsilon=1.35, alpha=0.0, tol=1e-10, max_iter=10_000), ("coef_", "intercept_", "predict"), 1e-5),
     Row("tukey_biweight_regression", {"n_starts": 3}, data.regression,
