@@ -31,7 +31,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.functions import FunctionElement
 
-from service.adapters.silence import give_up_silent
+from service.adapters.postgres import know_server
 from service.adapters.watch import TELLING, FileWatch, Listener, Tell, Watch
 from service.errors import Invalid, NotReady, ServiceError, StorageFull
 
@@ -154,7 +154,7 @@ def connect(url: str, *, work: bool = False) -> Database:
     else:
         event.listen(engine, "handle_error", _give_up_read_only)
         _ping_rested(engine)
-        give_up_silent(engine)
+        know_server(engine)
     return Database(engine, work)
 
 

@@ -11,6 +11,8 @@ from sqlalchemy import JSON, Column, Connection, Double, String, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from service.adapters.database import Database, Now, metadata
+from service.adapters.postgres import pooled
+from service.adapters.watch import POLL_SECONDS
 from service.ids import new_id
 
 facts = Table(
@@ -55,8 +57,9 @@ def catalogue_write(db: Database) -> Iterator[Connection]:
     with db.write() as connection:
         tell(connection, CATALOGUE, new_id("chg"))
         yield connection
+        looked_for = pooled(connection.connection.driver_connection)
     if db.dialect == "postgresql":  # on SQLite the next look of any process sees the commit
-        time.sleep(HEARD_SECONDS)
+        time.sleep(HEARD_SECONDS + POLL_SECONDS * looked_for)
 
 
 def catalogue(db: Database) -> str | None:

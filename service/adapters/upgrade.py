@@ -14,7 +14,7 @@ from sqlalchemy import Connection, inspect, text
 from service.adapters import access, aliases, datasets, facts, job_tables, models, runners
 from service.adapters.database import Database, metadata, translated
 from service.adapters.migrations import REVISION, SCRIPTS, TABLE
-from service.adapters.silence import patient
+from service.adapters.postgres import patient
 from service.errors import NotReady, ServiceError
 
 LOCK = 0x706F7374

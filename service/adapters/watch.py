@@ -15,6 +15,7 @@ from zlib import crc32
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from service.adapters.postgres import pooled
 from service.errors import NotReady
 
 log = logging.getLogger("postfit.database")
@@ -30,7 +31,7 @@ _IN_MODIFY = 0x2
 _BYTES = 65_536
 OPEN_SECONDS = 1.0  # who asks first waits so long for the connection; a silent host may take far longer to refuse
 PROOF_SECONDS = 0.5
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.5
 PROVE_SECONDS = 10.0  # who hears nothing for so long asks whether the server is still there
 FLOOD_SECONDS = 0.002  # changes that follow each other faster are told together
 AGAIN_SECONDS = (0.1, 1.0)  # until then a database that came back is still "away"
@@ -121,7 +122,7 @@ class FileWatch:
 class Listener:
     """PostgreSQL: one connection with LISTEN, read by a thread of its own, so that `version` never waits for the net.
 
-    Where notifications do not arrive (a transaction pooler) the thread looks at the snapshot every second instead.
+    Where notifications do not arrive (a transaction pooler) the thread looks at the snapshot twice a second instead.
     With `work` it hears only of commits that give runners something to do.
     """
 
@@ -188,15 +189,10 @@ class Listener:
 
     def _hear(self, driver: Any) -> None:
         driver.autocommit = True
-        channel = driver.execute(f"SELECT {WORK if self._work else CHANNEL}").fetchone()[0].replace('"', '""')
-        driver.execute(f'LISTEN "{channel}"')
-        with self._engine.connect() as other:
-            other.exec_driver_sql(TELLING["cancel" if self._work else "all"])
-            other.commit()
+        listening = not pooled(driver) and self._proved(driver)
         with selectors.DefaultSelector() as selector:
             selector.register(driver.fileno(), selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
-            listening = bool(selector.select(PROOF_SECONDS))
             look, pause = (self._notified, PROVE_SECONDS) if listening else (self._snapshot, POLL_SECONDS)
             seen = None
             while not self._stopping.is_set():
@@ -208,6 +204,18 @@ class Listener:
                 if not selector.select(pause) and listening:
                     self._prove(driver)
                 self._stopping.wait(FLOOD_SECONDS if time.monotonic() - self._changed < FLOOD_SECONDS else 0.0)
+
+    def _proved(self, driver: Any) -> bool:
+        """Whether what is told arrives here."""
+        channel = driver.execute(f"SELECT {WORK if self._work else CHANNEL}").fetchone()[0].replace('"', '""')
+        driver.execute(f'LISTEN "{channel}"')
+        with self._engine.connect() as other:
+            other.exec_driver_sql(TELLING["cancel" if self._work else "all"])
+            other.commit()
+        with selectors.DefaultSelector() as selector:
+            selector.register(driver.fileno(), selectors.EVENT_READ)
+            selector.register(self._wake, selectors.EVENT_READ)
+            return bool(selector.select(PROOF_SECONDS))
 
     def _notified(self, driver: Any) -> int:
         """How many notifications have come."""

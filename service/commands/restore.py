@@ -22,8 +22,8 @@ from service.adapters.facts import CATALOGUE, tell
 from service.adapters.job_tables import job_of, jobs
 from service.adapters.migrations import current, migrate, revisions
 from service.adapters.model_tables import models
+from service.adapters.postgres import patient
 from service.adapters.signing import SigningKey
-from service.adapters.silence import patient
 from service.adapters.upgrade import begin_at
 from service.commands.archive import SECRET, Reader, reading, to_sign
 from service.commands.backup import Summary

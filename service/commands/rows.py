@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import JSON, Connection, MetaData, Table, insert, select
 
 from service.adapters.database import Database, translated
-from service.adapters.silence import patient
+from service.adapters.postgres import patient
 from service.errors import Malformed
 from service.ports import Json
 
