@@ -8,7 +8,9 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from ml_core.arrays import Vector
 
-Reason = Literal["gradient", "objective", "step", "gap", "direct", "max_iter", "line_search", "diverged", "separable"]
+Reason = Literal[
+    "gradient", "objective", "step", "gap", "direct", "max_iter", "time", "line_search", "diverged", "separable"
+]
 R = TypeVar("R")
 P = ParamSpec("P")
 Steps = Generator[Any, Any, R]

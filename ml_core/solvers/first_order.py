@@ -1,68 +1,139 @@
-"""Gradient descent on any smooth objective, with all rows or few at a time."""
+"""Descent by gradients alone on any smooth objective, with all rows or few at a time: one loop, the rule is a value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Vector
 from ml_core.rng import generator
-from ml_core.solvers.base import Solution
+from ml_core.solvers.base import Reason, Solution
+from ml_core.solvers.updates import Steepest, Update
+
+RISE = 1e6
+NONE = np.zeros(0)
+Fun = Callable[[Vector], tuple[float, Vector]]
 
 
-def minimise(
-    value_gradient: Callable[[Vector], tuple[float, Vector]], w0: Vector, step: float, *, tol: float, max_iter: int
-) -> Solution:
-    """w ← w - step ∇f(w) until max |∇f| ≤ tol; converges for step < 2/L, L the largest curvature.
+@dataclass(frozen=True)
+class Draws:
+    """Few rows at a time: unbiased gradients of `batch` of n rows, in a new random order each epoch.
 
-    Aborts as `diverged`, with the best point, once f is not finite or far above its start. O(gradient) a step.
+    `average`: an epoch's answer is the mean of its iterates (Polyak and Ruppert), which cancels the last one's noise.
     """
-    w, best, least = w0, w0, np.inf
-    trace: list[float] = []
+
+    gradient: Callable[[Vector, np.ndarray], Vector]
+    n: int
+    batch: int
+    seed: int
+    average: bool = True
+
+
+@dataclass
+class _Watch:
+    """What a run has seen: the trace, the best point, and why it should stop."""
+
+    tol: float
+    max_iter: int
+    seconds: float | None
+    trace: list[float] = field(default_factory=list)
+    least: float = np.inf
+    best: Vector = field(default_factory=lambda: NONE)
+    begun: float = field(default_factory=time.monotonic)
+
+    def look(self, k: int, w: Vector, f: float, g: Vector, unit: str) -> Reason | None:
+        """Take note of the point after k rounds; the reason to stop, if there is one."""
+        high = bool(self.trace) and f > self.trace[0] + RISE * (1.0 + abs(self.trace[0]))
+        if not np.isfinite(f) or not np.isfinite(g).all() or high:
+            return "diverged"
+        self.trace.append(f)
+        progress.tick(k, self.max_iter, unit, objective=f)
+        if f <= self.least:
+            self.best, self.least = w, f
+        if np.abs(g).max(initial=0.0) <= self.tol:
+            self.best = w
+            return "gradient"
+        if self.seconds is not None and time.monotonic() - self.begun > self.seconds:
+            return "time"
+        return "max_iter" if k == self.max_iter else None
+
+
+def descend(
+    value_gradient: Fun, w0: Vector, update: Update, *, rate: Callable[[int], float] | float, tol: float, max_iter: int,
+    seconds: float | None = None, draws: Draws | None = None,
+    curvature: Callable[[Vector, np.ndarray | None], Vector] | None = None,
+) -> Solution:  # fmt: skip
+    """Steps by `update` until max |∇f| ≤ tol; of `draws`, epochs of steps, judged by the whole gradient between them.
+
+    `rate` may depend on the round 0, 1, …; `curvature(w, rows)` (d,) serves rules that ask for it. The best point is
+    returned when f is not finite or far above its start (`diverged`), or when a budget is spent.
+    """
+    steps = _Steps(w0, update, rate, draws, curvature)
+    watch = _Watch(tol, max_iter, seconds, best=w0)
+    unit = "iterations" if draws is None else "epochs"
     for k in range(max_iter + 1):
         with np.errstate(over="ignore", invalid="ignore"):
-            f, g = value_gradient(w)
-        if not np.isfinite(f) or not np.isfinite(g).all() or (trace and f > trace[0] + 1e6 * (1 + abs(trace[0]))):
-            return Solution(best, k, False, "diverged", trace)
-        trace.append(f)
-        progress.tick(k, max_iter, objective=f)
-        if f <= least:
-            best, least = w, f
-        if np.abs(g).max() <= tol:
-            return Solution(w, k, True, "gradient", trace)
-        if k < max_iter:
-            w = w - step * g
-    return Solution(best, max_iter, False, "max_iter", trace)
+            f, g = value_gradient(steps.point)
+            reason = watch.look(k, steps.point, f, g, unit)
+            if reason is not None:
+                return Solution(watch.best, k, reason == "gradient", reason, watch.trace)
+            steps.round(k, g)
+    raise AssertionError("the last round has a reason to stop")
+
+
+class _Steps:
+    """The iterate, the state of the rule, and the point that is judged."""
+
+    def __init__(
+        self, w0: Vector, update: Update, rate: Callable[[int], float] | float, draws: Draws | None,
+        curvature: Callable[[Vector, np.ndarray | None], Vector] | None,
+    ) -> None:  # fmt: skip
+        self.w, self.point, self.t = w0, w0, 0
+        self.update, self.state = update, update.begin(len(w0))
+        self.rate, self.draws, self.curvature = rate, draws, curvature
+        self.rng = None if draws is None else generator(draws.seed)
+
+    def round(self, k: int, g: Vector) -> None:
+        """One step along g, or one epoch."""
+        rate = self.rate(k) if callable(self.rate) else self.rate
+        if self.draws is None:
+            self._move(g, None, rate)
+            self.point = self.w
+            return
+        mean, count = np.zeros_like(self.w), 0
+        for rows in self._batches(self.draws):
+            self._move(self.draws.gradient(self.w, rows), rows, rate)
+            mean += self.w
+            count += 1
+        self.point = mean / count if self.draws.average else self.w
+
+    def _batches(self, draws: Draws) -> Iterator[np.ndarray]:
+        assert self.rng is not None  # noqa: S101 - made with the draws
+        order = self.rng.permutation(draws.n)
+        for a in range(0, draws.n, draws.batch):
+            yield order[a : a + draws.batch]
+
+    def _move(self, g: Vector, rows: np.ndarray | None, rate: float) -> None:
+        self.t += 1
+        h = self.curvature(self.w, rows) if self.update.curved and self.curvature is not None else NONE
+        step, self.state = self.update.move(self.state, g, h, rate, self.t)
+        self.w = self.w + step
+
+
+def minimise(value_gradient: Fun, w0: Vector, step: float, *, tol: float, max_iter: int) -> Solution:
+    """w ← w - step ∇f(w) until max |∇f| ≤ tol; converges for step < 2/L, L the largest curvature."""
+    return descend(value_gradient, w0, Steepest(), rate=step, tol=tol, max_iter=max_iter)
 
 
 def stochastic(
-    partial_gradient: Callable[[Vector, np.ndarray], Vector], value_gradient: Callable[[Vector], tuple[float, Vector]],
-    w0: Vector, n: int, step: float, *, batch: int, tol: float, max_iter: int, seed: int,
+    partial_gradient: Callable[[Vector, np.ndarray], Vector], value_gradient: Fun, w0: Vector, n: int, step: float, *,
+    batch: int, tol: float, max_iter: int, seed: int,
 ) -> Solution:  # fmt: skip
-    """Steps along unbiased gradients of `batch` rows, in a new random order each epoch; steps shrink as 1/√epochs.
-
-    The answer of an epoch is the average of its iterates (Polyak and Ruppert), which cancels the noise of the last one;
-    stops when its full gradient is ≤ tol. `max_iter` counts epochs; O(n D q) each.
-    """
-    rng, w = generator(seed), w0
-    trace: list[float] = []
-    best, least = w0, np.inf
-    for epoch in range(max_iter):
-        order, mean = rng.permutation(n), np.zeros_like(w)
-        starts = range(0, n, batch)
-        for a in starts:
-            w = w - step / np.sqrt(1 + epoch) * partial_gradient(w, order[a : a + batch])
-            mean += w
-        mean /= len(starts)
-        f, g = value_gradient(mean)
-        if not np.isfinite(f):
-            return Solution(best, epoch, False, "diverged", trace)
-        trace.append(f)
-        progress.tick(epoch + 1, max_iter, "epochs", objective=f)
-        if f < least:
-            best, least = mean, f
-        if np.abs(g).max() <= tol:
-            return Solution(mean, epoch + 1, True, "gradient", trace)
-    return Solution(best, max_iter, False, "max_iter", trace)
+    """Averaged steps along gradients of `batch` rows that shrink as 1/√epochs; `max_iter` counts epochs."""
+    draws = Draws(partial_gradient, n, batch, seed)
+    return descend(value_gradient, w0, Steepest(), rate=lambda k: step / np.sqrt(1.0 + k), tol=tol, max_iter=max_iter,
+                   draws=draws)  # fmt: skip
