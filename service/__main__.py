@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         "backup": _backup, "restore": _restore,
     }[given.command]  # fmt: skip
     try:
+        if given.command in ("serve", "runner", "quickstart"):
+            _need_folder(settings.data.absolute())
         return run(settings, given)
     except ServiceError as error:
         print(error, file=sys.stderr)
         return 2
+
+
+def _need_folder(folder: Path) -> None:
+    """Make the data folder where it is missing; ServiceError when it cannot be made or written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ServiceError(
+            f"the data folder {folder} cannot be used ({error.strerror}): correct POSTFIT_DATA or its permissions"
+        ) from error
 
 
 def _serve(settings: Settings, given: argparse.Namespace) -> int:

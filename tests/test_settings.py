@@ -69,3 +69,29 @@ def test_without_its_driver_postgresql_names_the_extra(monkeypatch: pytest.Monke
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ServiceError, match=r"postfit\[postgres\]"):
         connect("postgresql+psycopg://h/x")
+
+
+@pytest.mark.parametrize("command", ["serve", "runner", "quickstart"])
+@pytest.mark.parametrize("folder", ["file", "file/below", "/proc/below"])
+def test_a_data_folder_that_cannot_be_used_is_named(
+    folder: str, command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["--data", str(tmp_path / folder), command]) == 2
+    said = capfd.readouterr().err
+    assert str(tmp_path / folder) in said
+    assert "POSTFIT_DATA" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", ["serve", "runner", "migrate", "backup", "doctor"])
+def test_a_damaged_database_says_so_and_what_to_do(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "service.db").write_bytes(b"no database " * 1000)
+    target = [str(tmp_path / "x.tar")] if command == "backup" else []
+    assert main(["--data", str(tmp_path), command, *target]) in (1, 2)
+    said = "".join(capfd.readouterr())
+    assert "restore a backup" in said
+    assert "Traceback" not in said
+    assert (tmp_path / "service.db").read_bytes() == b"no database " * 1000

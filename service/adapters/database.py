@@ -39,6 +39,7 @@ BUSY_MILLISECONDS = 10_000
 RESTED_SECONDS = 0.2
 DRIVERS = ("psycopg", "sqlite3")
 ADDRESSES = "use postgresql+psycopg://USER:PASSWORD@HOST:PORT/NAME, or leave it unset for SQLite in the data folder"
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 DISK_FULL, READ_ONLY = "53100", "25006"  # PostgreSQL's codes
 PATIENCE = {
     "connect_timeout": 10, "keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3,
@@ -249,6 +250,11 @@ def translated() -> Iterator[None]:
     except DataError as failed:  # a value, which came from a caller: PostgreSQL has no NUL in texts
         raise Invalid(f"the database cannot hold a value of the request: {failed.orig}") from failed
     except DBAPIError as failed:
+        if getattr(failed.orig, "sqlite_errorcode", 0) & 0xFF in DAMAGED:
+            raise ServiceError(
+                f"the database file is damaged ({failed.orig}): stop the service, keep the file, and restore a backup "
+                "into a new data folder"
+            ) from failed
         if _code(failed.orig) != READ_ONLY:
             raise
         raise NotReady(f"the database takes no writes now: {failed.orig}") from failed
