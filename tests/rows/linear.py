@@ -26,6 +26,7 @@ ROWS = [
         ("coef_", "intercept_", "predict"), 1e-9),
     Row("epsilon_insensitive_regression", {"epsilon": 0.2, "alpha_l2": 1.0}, data.regression,
         SVR(kernel="linear", C=1.0, epsilon=0.2, tol=1e-9), ("predict",), 1e-6),
+    Row("empirical_risk_minimizer", {}, data.regression, LinearRegression(), ("coef_", "intercept_", "predict"), 1e-9),
     Row("polynomial_regression", {"degree": 3}, data.regression,
         make_pipeline(PolynomialFeatures(degree=3, include_bias=False), LinearRegression()), ("predict",), 1e-9),
     Row("least_mean_squares", {}, data.regression, LinearRegression(), ("predict",), 0.02,
