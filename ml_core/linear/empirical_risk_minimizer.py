@@ -158,7 +158,7 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
         p, rng = D.A.shape[1], generator(self.random_state)
         starts: list[Vector] = [np.zeros(p)]
         if not self._convex():
-            starts += [3 * rng.normal(size=p) for _ in range(self.n_starts - 1)]
+            starts += list(3 * rng.normal(size=(self.n_starts - 1, p)))
         found = minimise_risk(R, starts, int(self.max_iter))
         self.starts_, self.n_iter_ = found.values, found.n_iter
         first = int(self.fit_intercept)
