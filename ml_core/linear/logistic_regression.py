@@ -23,9 +23,9 @@ from ml_core.numerics.stable import expit, log_expit, log_softmax, softmax
 from ml_core.params import Alpha, MaxIter, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Solution, Steps, answered
-from ml_core.solvers.first_order import minimise, stochastic
 from ml_core.solvers.irls import irls
 from ml_core.solvers.lbfgs import lbfgs
+from ml_core.solvers.linear_first_order import FirstOrder, first_order
 from ml_core.solvers.linear_objective import Columns, LinearObjective, unit_of
 from ml_core.solvers.linear_parts import Asked, ClassColumns, ClassColumnsPart, ClassFactors, Frame, columns_of
 from ml_core.solvers.newton import coarse_start, inverse, newton
@@ -33,8 +33,7 @@ from ml_core.solvers.separation import MOST_UNKNOWNS, Separation, separation
 from ml_core.solvers.separation_sums import separation_by_sums
 from ml_core.sums import Census, Passes
 
-SOLVERS = Literal["newton", "irls", "gradient_descent", "sgd", "lbfgs"]
-BATCH = 16
+SOLVERS = Literal["newton", "irls", "lbfgs"] | FirstOrder
 NEWTON_UNKNOWNS = 4000
 REACH = 5.0
 
@@ -81,13 +80,13 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
             Literal["full", "reference"], Field(description="Beyond two classes: K vectors of sum 0, or class 0 at 0.")
         ] = "full",
         solver: Annotated[
-            SOLVERS, Field(description="newton is exact to rounding; gradient_descent and sgd are for study.")
+            SOLVERS, Field(description="newton is exact to rounding; gradient_descent … amsgrad are for study.")
         ] = "newton",
         tol: Annotated[
             Tol, Field(description="Distance to the optimum in standard errors (newton, irls, lbfgs); largest gradient "
-                       "per row and standardised column (gradient_descent, sgd).")
+                       "per row and standardised column (the others).")
         ] = 1e-10,
-        max_iter: Annotated[MaxIter, Field(description="Most iterations; epochs of sgd.")] = 200,
+        max_iter: Annotated[MaxIter, Field(description="Most iterations; epochs of sgd … amsgrad.")] = 200,
         threshold: Annotated[
             float, Field(gt=0, lt=1, description="Two classes: predict the second from this probability on.")
         ] = 0.5,
@@ -187,14 +186,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
             zero = problem.zero()
             solve = inverse(problem.second(zero)[2]) if problem.size <= NEWTON_UNKNOWNS else None
             return lbfgs(problem.value_gradient, zero, tol=tol, max_iter=steps, solve=solve)
-        rows = float(problem.s.sum())
-        L = problem.lipschitz()
-        if solver == "gradient_descent":
-            return minimise(problem.value_gradient, problem.zero(), 1.0 / L, tol=tol * rows, max_iter=steps)
-        n = len(problem.X)
-        step = 1.0 / (L + n * problem.s.max() * problem.loss.curvature_bound * problem.size / BATCH)
-        return stochastic(problem.partial_gradient, problem.value_gradient, problem.zero(), n, step, batch=BATCH,
-                          tol=tol * rows, max_iter=steps, seed=int(self.random_state))  # fmt: skip
+        return first_order(problem, solver, tol=tol, max_iter=steps, seed=int(self.random_state))
 
     def _nothing(self, problem: LinearObjective) -> Separation:
         return Separation("none", np.zeros((problem.shape[0], len(self.classes_) - 1)))

@@ -12,7 +12,7 @@ from ml_core import progress
 from ml_core.arrays import Vector
 from ml_core.rng import generator
 from ml_core.solvers.base import Reason, Solution
-from ml_core.solvers.updates import Steepest, Update
+from ml_core.solvers.updates import Update
 
 RISE = 1e6
 NONE = np.zeros(0)
@@ -122,18 +122,3 @@ class _Steps:
         h = self.curvature(self.w, rows) if self.update.curved and self.curvature is not None else NONE
         step, self.state = self.update.move(self.state, g, h, rate, self.t)
         self.w = self.w + step
-
-
-def minimise(value_gradient: Fun, w0: Vector, step: float, *, tol: float, max_iter: int) -> Solution:
-    """w ← w - step ∇f(w) until max |∇f| ≤ tol; converges for step < 2/L, L the largest curvature."""
-    return descend(value_gradient, w0, Steepest(), rate=step, tol=tol, max_iter=max_iter)
-
-
-def stochastic(
-    partial_gradient: Callable[[Vector, np.ndarray], Vector], value_gradient: Fun, w0: Vector, n: int, step: float, *,
-    batch: int, tol: float, max_iter: int, seed: int,
-) -> Solution:  # fmt: skip
-    """Averaged steps along gradients of `batch` rows that shrink as 1/√epochs; `max_iter` counts epochs."""
-    draws = Draws(partial_gradient, n, batch, seed)
-    return descend(value_gradient, w0, Steepest(), rate=lambda k: step / np.sqrt(1.0 + k), tol=tol, max_iter=max_iter,
-                   draws=draws)  # fmt: skip
