@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpocon
 
 from ml_core import progress
@@ -74,13 +73,9 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         Y = y.reshape(len(X), -1)
         progress.tick(0, 2, "steps")
         C = self._system(X, s)
-        diagonal = C.diagonal().copy()
         progress.tick(1, 2, "steps")
         self.jitter_ = factor(C)
         a, b = self._weights(C, Y)
-        r = Y - b - _product(C, diagonal + self.jitter_, a)
-        more, step = self._weights(C, r)
-        a, b = a + more, b + step
         if self.intercept == "penalised":
             b = a.sum(axis=0)
         self.expansion_ = Expansion(self.kernel_, X, a, b)
@@ -190,9 +185,3 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
 def _gcv(a: Matrix, precision: Vector, n: int) -> float:
     """n ‖r‖²/tr(I - H)² with r = D a and I - H = D P: where D is constant, of dual weights and precisions alone."""
     return float(n * (a**2).sum() / max(float(precision.sum()) ** 2, TINY))
-
-
-def _product(L: Matrix, diagonal: Vector, a: Matrix) -> Matrix:
-    """C a (n, q) from C's upper triangle, which `factor` keeps above L, and its diagonal."""
-    out = dsymm(1.0, L.T, a, lower=1)
-    return np.asarray(out + (diagonal - L.diagonal())[:, None] * a)

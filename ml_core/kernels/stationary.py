@@ -138,11 +138,27 @@ class Lengths(Radial):
         """k(r²), which may be written over r², and -2 dk/dr² if `slope`."""
 
     def _of(self, A: Matrix, B: Matrix) -> Matrix:
-        return self._profile(fast_squared_distances(A, B), False)[0]
+        return self._values(A, B, False)[0]
+
+    def _values(self, S: Matrix, T: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
+        """`_profile` of all pairs of scaled rows; of rows with themselves, one triangle in cache-sized strips."""
+        if S is not T or S.shape[1] >= EXPANSION_COLUMNS:
+            return self._profile(fast_squared_distances(S, T), slope)
+        n = len(S)
+        K = np.empty((n, n))
+        G = K
+        for i in range(0, n, BLOCK):
+            j = min(i + BLOCK, n)
+            k, g = self._profile(squared_distances(S[i:j], S[:j]), slope)
+            K[i:j, :j], K[:i, i:j] = k, k[:, :i].T
+            if g is not None and g is not k:
+                G = np.empty((n, n)) if G is K else G
+                G[i:j, :j], G[:i, i:j] = g, g[:, :i].T
+        return K, G
 
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
         S, T = self._scaled(A, B)
-        K, G = self._profile(fast_squared_distances(S, T), True)
+        K, G = self._values(S, T, True)
         assert G is not None  # noqa: S101 - asked for
         return K, lambda W: self._lengths_pull(weighted_gaps(W, G, S, T, gram))
 
