@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 import numpy as np
@@ -53,6 +53,15 @@ class PrecomputedKernel(Kernel):
             raise InvalidData("k(z, z) of new rows is not among their values with the training rows; give the kernel's "
                               "matrix over all rows, and row numbers as the only feature")  # fmt: skip
         return np.diag(A).copy()
+
+
+def needs_all_rows(kernel: Kernel) -> bool:
+    """Whether a model must keep every training row, with a weight or not: rows that are values name them by place."""
+    if isinstance(kernel, PrecomputedKernel):
+        return kernel.matrix is None
+    parts = [getattr(kernel, f.name) for f in fields(kernel)]  # type: ignore[arg-type]
+    inside = [p for part in parts for p in (part if isinstance(part, tuple) else (part,))]
+    return any(needs_all_rows(p) for p in inside if isinstance(p, Kernel))
 
 
 def _numbers(A: Matrix, size: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
 
 from tests.rows import Row, data
 
@@ -12,6 +13,11 @@ ROWS = [
     Row("gaussian_process_regression", {"signal_variance": 9.0, "noise_variance": 0.5, "n_restarts": 0,
                                         "kernel": {"kernel": "rbf", "length_scale": 3.0}}, data.regression,
         PEER, ("predict",), 1e-4),
+    Row("kernel_logistic_regression", {"kernel": {"kernel": "linear"}, "alpha": 0.5}, data.binary,
+        LogisticRegression(C=2.0, solver="newton-cholesky", tol=1e-12, max_iter=500),
+        ("predict", "predict_proba", "decision_function"), 1e-8),
+    Row("kernel_perceptron", {"kernel": {"kernel": "rbf", "length_scale": 1.0}}, data.classification,
+        no_oracle="scikit-learn's perceptron has no kernel; the textbook loop in test_kernel_perceptron.py"),
     Row("kernel_ridge_regression", {"kernel": {"kernel": "rbf", "length_scale": 1.5}, "alpha": 0.3,
                                     "intercept": "none"}, data.regression,
         KernelRidge(alpha=0.3, kernel="rbf", gamma=1 / (2 * 1.5**2)), ("predict", "dual_coef_"), 1e-10),
