@@ -65,6 +65,13 @@ class Kernel(ABC):
     def diag(self, A: Matrix) -> Vector:
         """(n,) values k(aᵢ, aᵢ), O(n d)."""
 
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """(n, m) ‖φ(aᵢ) - φ(bⱼ)‖² = k(a,a) - 2 k(a,b) + k(b,b), at least 0; families override it where that cancels."""
+        out = self(A, B)
+        out *= -2.0
+        out += self.diag(A)[:, None] + self.diag(B)
+        return np.maximum(out, 0.0, out=out)
+
     def traced(self, A: Matrix, B: Matrix | None = None) -> tuple[Matrix, Pull]:
         """The matrix that `self(A, B)` gives, and its derivatives as a `Pull`; the caller may not write into it.
 

@@ -52,6 +52,10 @@ class SumKernel(_Together):
     combine = np.add
     terms: Terms
 
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """Those of the terms, added."""
+        return np.asarray(sum(t.squared_distances(A, B) for t in self.terms))
+
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
         parts = [t.traced(A, None if gram else B) for t in self.terms]
         K = np.add(parts[0][0], parts[1][0]) if len(parts) > 1 else parts[0][0].copy()
@@ -122,6 +126,10 @@ class ScaleKernel(_OfOne):
         inner, pull = self.term.traced(A, None if gram else B)
         c = self.factor
         return c * inner, lambda W: c * np.concatenate([[np.vdot(W, inner)], pull(W)])
+
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """That of the term, scaled."""
+        return np.asarray(self.factor * self.term.squared_distances(A, B))
 
     def diag(self, A: Matrix) -> Vector:
         """Scaled diagonal."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
+from scipy.spatial.distance import cdist
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData, InvalidParameter
@@ -23,6 +24,10 @@ class LinearKernel(Kernel):
 
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:
         return A @ B.T
+
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """‖a - b‖² by subtraction."""
+        return np.asarray(cdist(A, B, "sqeuclidean"))
 
     def diag(self, A: Matrix) -> Vector:
         """‖x‖²."""

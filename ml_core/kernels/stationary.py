@@ -177,6 +177,14 @@ class RBFKernel(Lengths):
 
     name = "rbf"
 
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """2 (1 - k) without cancellation."""
+        r2 = squared_distances(*self._scaled(A, B))
+        r2 *= -0.5
+        np.expm1(r2, out=r2)
+        r2 *= -2.0
+        return r2
+
     def _profile(self, r2: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
         r2 *= -0.5
         K = np.exp(r2, out=r2)

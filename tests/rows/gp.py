@@ -4,6 +4,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from tests.rows import Row, data
 
@@ -16,6 +17,12 @@ ROWS = [
     Row("kernel_logistic_regression", {"kernel": {"kernel": "linear"}, "alpha": 0.5}, data.binary,
         LogisticRegression(C=2.0, solver="newton-cholesky", tol=1e-12, max_iter=500),
         ("predict", "predict_proba", "decision_function"), 1e-8),
+    Row("kernel_nearest_neighbors", {"kernel": {"kernel": "linear"}, "n_neighbors": 3}, data.classification,
+        KNeighborsClassifier(3), ("predict_proba",), 1e-12,
+        sklearn_params={"weights": "distance"}),  # equal shares go to the nearest row's class, not to the first
+    Row("kernel_nearest_neighbors_regression",
+        {"n_neighbors": 4, "weights": "distance", "kernel": {"kernel": "linear"}}, data.regression,
+        KNeighborsRegressor(4, weights="distance"), ("predict",), 1e-9),
     Row("kernel_perceptron", {"kernel": {"kernel": "rbf", "length_scale": 1.0}}, data.classification,
         no_oracle="scikit-learn's perceptron has no kernel; the textbook loop in test_kernel_perceptron.py"),
     Row("kernel_ridge_regression", {"kernel": {"kernel": "rbf", "length_scale": 1.5}, "alpha": 0.3,
