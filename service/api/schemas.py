@@ -95,6 +95,7 @@ class PredictRequest(Rows):
 
     model_config = ConfigDict(json_schema_extra={"example": {"rows": [ROW_EXAMPLE]}})
     proba: bool = Field(True, description="Class probabilities where the model has them.")
+    scores: bool = Field(False, description="Also the scores that decide, also where there are no probabilities.")
     interval: float | None = Field(None, gt=0, lt=1, description="Level of a prediction interval.")
     novelty: bool = Field(False, description="Also tell how far the rows lie from the training rows, column by column.")
     output: Literal["answer", "dataset"] = Field(
@@ -245,6 +246,7 @@ class Prediction(Open):
     model: str = Field(description="Id of the model that answered.")
     predictions: list[Any] = Field(description="One value per row.")
     probabilities: Json | None = Field(None, description="classes and values (rows × classes).")
+    scores: Json | None = Field(None, description="classes and values (rows × classes; of two one, ≥ 0 is the second).")
     intervals: list[Any] | None = Field(None, description="[low, high] per row.")
     errors: list[RowProblem] | None = Field(None, description="With handling=lenient: the rows that are null, and why.")
     novelty: Novelty | None = Field(None, description="With novelty: how far the rows lie from the training rows.")

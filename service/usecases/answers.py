@@ -65,12 +65,16 @@ class Answer:
 
 @dataclass(slots=True)
 class Outcome:
-    """Predictions (n,) or (n, q); of classifiers probabilities (n, K) of `classes`; intervals (n, …, 2)."""
+    """Predictions (n,) or (n, q); of classifiers probabilities (n, K) of `classes`; intervals (n, …, 2).
+
+    `scores` are (n, K), or of two classes (n,), positive for the second.
+    """
 
     predictions: np.ndarray
     classes: list[Any] | None = None
     probabilities: np.ndarray | None = None
     intervals: np.ndarray | None = None
+    scores: np.ndarray | None = None
 
     def document(self, model: str, notes: list[str]) -> Json:
         """The JSON answer."""
@@ -79,14 +83,18 @@ class Outcome:
             out["probabilities"] = {"classes": self.classes, "values": self.probabilities.tolist()}
         if self.intervals is not None:
             out["intervals"] = plain(self.intervals)
+        if self.scores is not None:
+            out["scores"] = {"classes": self.classes, "values": plain(self.scores)}
         out["warnings"] = notes
         return out
 
     def table(self, target: Sequence[str]) -> pa.Table:
-        """Columns prediction, probability_<class>, lower, upper; of several targets each with the target's name."""
+        """Columns prediction, probability_<class>, score, lower, upper; of several targets each with its name."""
         columns = _named("prediction", self.predictions, target)
         if self.probabilities is not None:
             columns |= {f"probability_{label(c)}": self.probabilities[:, k] for k, c in enumerate(self.classes or ())}
+        if self.scores is not None:
+            columns |= _named("score", self.scores, [label(c) for c in self.classes or ()])
         if self.intervals is not None:
             columns |= _named("lower", self.intervals[..., 0], target) | _named("upper", self.intervals[..., 1], target)
         return pa.table({name: _cells(values) for name, values in columns.items()})
@@ -100,10 +108,20 @@ def outcome(model: Loaded, estimator: Any, X: np.ndarray, body: Mapping[str, Any
         out = Outcome(predicted, list(range(values.shape[1])) if names is None else np.asarray(names).tolist(), values)
     else:
         out = Outcome(estimator.predict(X))
+    if body.get("scores"):
+        out.scores = scores(model, estimator, X)
+        out.classes = np.asarray(estimator.classes_).tolist()
     level = body.get("interval")
     if level is not None:
         out.intervals = intervals(model, estimator, X, level)
     return out
+
+
+def scores(model: Loaded, estimator: Any, X: np.ndarray) -> np.ndarray:
+    """(n, K) scores of classes, of two (n,); Unsupported where there are none."""
+    if not hasattr(estimator, "decision_function"):
+        raise Unsupported(f"{model.record['algorithm']} has no scores; leave scores out")
+    return np.asarray(estimator.decision_function(X))
 
 
 def intervals(model: Loaded, estimator: Any, X: np.ndarray, level: float) -> np.ndarray:

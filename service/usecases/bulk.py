@@ -33,7 +33,7 @@ from service.usecases.loaded import Loaded
 MOST_ROWS = 1 << 16
 SHARE = 0.9  # of the work is prediction, the rest is to store the result
 INSTANT_CELLS = 1_000_000
-OPTIONS = ("proba", "interval", "lenient")
+OPTIONS = ("proba", "interval", "lenient", "scores")
 Add = Callable[[Json, str, int], bool]
 KINDS: dict[str, Type] = {"bool": "boolean", "int64": "integer", "double": "number"}
 
@@ -101,7 +101,7 @@ class Bulk:
         types = tuple(kinds.get(name) or _type(cells) for name, cells in columns.items())
         notes = tuple(warning("unused_columns", text) for text in unused(model, source))
         origin = {"format": "prediction", "model": model.id, "dataset": source["id"],
-                  **{k: job.spec[k] for k in OPTIONS}}  # fmt: skip
+                  **{k: job.spec.get(k) for k in OPTIONS}}  # fmt: skip
         reading = Reading(pa.table(columns), types, origin, notes)
         about = {"id": job.resource, "name": job.spec["name"], "labels": {},
                  "description": f"Predictions of model {model.id} for the rows of dataset {source['id']}."}  # fmt: skip

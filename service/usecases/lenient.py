@@ -70,8 +70,9 @@ def scattered(answer: Json, sifted: Sifted) -> Json:
     for key in PER_ROW:
         if isinstance(out.get(key), list):
             out[key] = _spread(out[key], sifted)
-    if out.get("probabilities"):
-        out["probabilities"] = out["probabilities"] | {"values": _spread(out["probabilities"]["values"], sifted)}
+    for key in ("probabilities", "scores"):
+        if out.get(key):
+            out[key] = out[key] | {"values": _spread(out[key]["values"], sifted)}
     return out
 
 

@@ -54,3 +54,50 @@ def test_a_perceptron_learns_from_more_rows(client):
     newer = answer.json()
     codes = [w["code"] if isinstance(w, dict) else w for w in newer.get("warnings", [])]
     assert "updated" in str(codes), newer
+
+
+def test_scores_come_where_they_are_asked_for(client):
+    model = species(client, spec("least_squares_classifier"))
+    url = f"/v1/models/{model['id']}/predict"
+    out = client.post(url, json={"rows": [BIRD, BIRD], "scores": True}).json()
+    assert out["scores"]["classes"] == ["Adelie", "Chinstrap", "Gentoo"]
+    first, second = out["scores"]["values"]
+    assert first == pytest.approx(second, abs=1e-12)
+    assert sum(first) == pytest.approx(1, abs=1e-10)
+    assert max(range(3), key=first.__getitem__) == 0
+    assert "scores" not in client.post(url, json={"rows": [BIRD]}).json()
+    lenient = client.post(url, json={"rows": [BIRD | {"body_mass_g": "x"}, BIRD], "scores": True},
+                          headers={"Prefer": "handling=lenient"}).json()  # fmt: skip
+    none, same = lenient["scores"]["values"]
+    assert none is None
+    assert same == pytest.approx(first, abs=1e-12)
+    text = ",".join(BIRD) + "\n" + ",".join(map(str, BIRD.values())) + "\n"
+    table = client.post(url + "?scores=true", content=text.encode(),
+                        headers={"Content-Type": "text/csv", "Accept": "text/csv"}).text  # fmt: skip
+    head, row = table.splitlines()[:2]
+    assert head.replace('"', "").split(",") == ["prediction", "score_Adelie", "score_Chinstrap", "score_Gentoo"]
+    assert float(row.split(",")[1]) == pytest.approx(first[0], rel=1e-12)
+
+
+def test_two_classes_have_one_score_and_regressions_none(client):
+    rows = "\n".join(["x,label,y", *(f"{k % 7},{str(k % 7 > 3).lower()},{k}" for k in range(60))])
+    dataset = client.post("/v1/datasets", content=rows.encode()).json()["id"]
+    model = fit(client, estimator=spec("centroid_classifier"), dataset=dataset, target="label", features=["x"])
+    out = client.post(f"/v1/models/{model['id']}/predict", json={"rows": [{"x": 0}, {"x": 6}], "scores": True}).json()
+    assert out["predictions"] == [False, True]
+    low, high = out["scores"]["values"]
+    assert low < 0 < high
+    line = fit(client, estimator=spec("ridge_regression"), dataset=dataset, target="y", features=["x"])
+    refused = client.post(f"/v1/models/{line['id']}/predict", json={"rows": [{"x": 0}], "scores": True})
+    assert refused.status_code == 409, refused.text
+    assert "no scores" in refused.json()["detail"]
+
+
+def test_a_predicted_dataset_has_the_scores(client):
+    model = species(client, spec("centroid_classifier"))
+    dataset = client.post("/v1/datasets", content=(",".join(BIRD) + "\n" + ",".join(map(str, BIRD.values()))).encode())
+    body = {"dataset": dataset.json()["id"], "output": "dataset", "scores": True}
+    job = client.post(f"/v1/models/{model['id']}/predict", json=body, headers={"Prefer": "wait=60"}).json()
+    assert job["state"] == "succeeded", job
+    stored = client.get(job["links"]["resource"]).json()
+    assert [c["name"] for c in stored["columns"]] == ["prediction", "score_Adelie", "score_Chinstrap", "score_Gentoo"]

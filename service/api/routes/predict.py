@@ -69,6 +69,7 @@ EXAMPLE = "sepal_length,sepal_width,petal_length,petal_width\n5.1,3.5,1.4,0.2\n"
 async def predict(
     request: Request, use: Use, ends: Ending, tenant: Tenant, model_id: ModelId,
     proba: Annotated[bool | None, Query(description="Rows alone: class probabilities, true by default.")] = None,
+    scores: Annotated[bool | None, Query(description="Rows alone: also the scores that decide.")] = None,
     interval: Annotated[float | None, Query(description="Rows alone: level of a prediction interval.")] = None,
     novelty: Annotated[bool | None, Query(description="Rows alone: how far they lie from the training rows.")] = None,
     delimiter: Delimiter = None, decimal: Decimal = None, encoding: Charset = None, null_values: NullValues = None,
@@ -77,11 +78,12 @@ async def predict(
     """One prediction per row, matched by column name, with probabilities and intervals where the model has them.
 
     The body is JSON, or the rows alone as CSV, NDJSON, Arrow or Parquet; the answer is JSON, CSV, Arrow or Parquet by
-    `Accept`. A table has the columns prediction, probability_<class>, lower and upper; warnings then stand in
+    `Accept`. A table has the columns prediction, probability_<class>, score, lower and upper; warnings stand in
     `X-Postfit-Warnings` as a JSON list. With `output: dataset` (or `Prefer: respond-async`) a job predicts a dataset.
     """
     text = reading(delimiter, decimal, encoding, null_values)
-    body = await asked(request, PredictRequest, {"proba": proba, "interval": interval, "novelty": novelty}, text)
+    options = {"proba": proba, "scores": scores, "interval": interval, "novelty": novelty}
+    body = await asked(request, PredictRequest, options, text)
     body = preferred(request, body)
     queued = await predicted_dataset(request, use, ends, tenant, model_id, body, idempotency_key, prefer)
     careful = queued or await examined(request, use, model_id, body)
