@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.base import SQUARES, Cost, Regressor
-from ml_core.capabilities import Weighted
+from ml_core.base import SQUARES, Cost, Regressor, clone
+from ml_core.capabilities import MultiOutput, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.errors import InvalidParameter, Issue
-from ml_core.linear import lasso_report
+from ml_core.linear import lasso_choice, lasso_report
 from ml_core.linear.lasso_problem import Problem
-from ml_core.numerics.column_moments import column_moments
+from ml_core.params import RealVector, Seed
 from ml_core.registry import algorithm
+
+LEAST = 1e-3
+LARGEST = 1e90
 
 
 @algorithm("lasso")
-class Lasso(Weighted, Regressor):
+class Lasso(Weighted, MultiOutput, Regressor):
     """Least squares with an absolute penalty, which sets the coefficients of useless columns to exactly zero.
 
     min over w, b of  Σᵢ sᵢ (yᵢ - xᵢᵀw - b)² + alpha Σⱼ |wⱼ| + alpha_l2 ‖w‖²; with `objective_scale` mean the squares
@@ -29,6 +32,10 @@ class Lasso(Weighted, Regressor):
     Laplace distribution of scale c the most probable w has alpha = 2 σ²/c. The penalty depends on units: `standardize`
     counts wⱼ in standard deviations of column j. The weights s count rows.
 
+    `choose_alpha` compares `alphas` (by default `path_length` of them from alpha_max to alpha_max/1000) by
+    cross-validation over `folds`, taking the best or the largest within one standard error of it, or by AIC or BIC with
+    the columns that have weight as parameters. Several targets share alpha and are fitted one by one.
+
     The answer is the solution of the linear system of its signs, so its digits are those of least squares on the
     columns that are left; the duality gap tells how far it is from the minimum over all. Memory: columns that ever
     entered, no second copy of the table.
@@ -36,6 +43,7 @@ class Lasso(Weighted, Regressor):
     References
     ----------
     Tibshirani (1996), Regression shrinkage and selection via the lasso, JRSS B 58(1).
+    Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, section 7.10.
     Zou, Hastie (2005), Regularization and variable selection via the elastic net, JRSS B 67(2).
     """
 
@@ -43,13 +51,14 @@ class Lasso(Weighted, Regressor):
     complexity = "O(k n d), k working sets"
     tags = ("parametric", "discriminative", "linear", "sparse")
 
-    coef_: Annotated[Vector, "(d,) slopes, target units per feature unit"]
-    intercept_: Annotated[float, "value at X = 0"]
+    coef_: Annotated[Any, "(d,) or (q, d) slopes, target units per feature unit"]
+    intercept_: Annotated[Any, "number or (q,), value at X = 0"]
     alpha_: Annotated[float, "penalty in use, on the scale of the sum of squares"]
     alpha_l2_: Annotated[float, "squared penalty in use, on the same scale"]
     alpha_max_: Annotated[float, "least penalty at which every slope is 0"]
     center_: Annotated[Vector, "(d,) the point around which predictions are computed"]
-    offset_: Annotated[float, "prediction at center_"]
+    offset_: Annotated[Any, "number or (q,), prediction at center_"]
+    compared_: Annotated[list[list[float]], "penalty, error by which it was chosen, and its standard error"]
     units_: Annotated[Vector, "(d,) what the penalty multiplies |wⱼ| with: 1, or standard deviations"]
     n_iter_: Annotated[int, "rounds of coordinate descent"]
     converged_: Annotated[bool, "whether no column violates its condition"]
@@ -76,6 +85,17 @@ class Lasso(Weighted, Regressor):
         ] = 100,
         tol: Annotated[float, Field(ge=0, lt=1, description="Duality gap that ends it, share of Σ s(y - ȳ)².")] = 0.0,
         max_iter: Annotated[int, Field(ge=1, description="Most rounds of coordinate descent.")] = 10_000,
+        choose_alpha: Annotated[
+            Literal["given", "cross_validation", "aic", "bic"],
+            Field(description="Use alpha, or the best of alphas by an error or a criterion."),
+        ] = "given",
+        alphas: Annotated[RealVector | None, Field(description="Penalties compared, on the objective's scale.")] = None,
+        folds: Annotated[int, Field(ge=2, le=10_000, description="Parts of the rows for cross-validation.")] = 5,
+        rule: Annotated[
+            Literal["best", "one_standard_error"],
+            Field(description="The least error, or the largest penalty within a standard error of it."),
+        ] = "best",
+        random_state: Seed = 0,
     ) -> None:
         self.alpha = alpha
         self.alpha_l2 = alpha_l2
@@ -87,22 +107,65 @@ class Lasso(Weighted, Regressor):
         self.path_length = path_length
         self.tol = tol
         self.max_iter = max_iter
+        self.choose_alpha = choose_alpha
+        self.alphas = alphas
+        self.folds = folds
+        self.rule = rule
+        self.random_state = random_state
 
-    def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
+    def _fit(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:
+        Y = y.reshape(len(X), -1)
         self.alpha_, self.alpha_l2_ = self._penalties(float(s.sum()))
-        _, sd, _ = column_moments(X, s)
-        self.units_ = sd if self.standardize else np.ones(X.shape[1])
-        problem = Problem.of(self, X, y, s)
-        self.center_, self.offset_, self.alpha_max_ = problem.Z.mean, problem.offset, problem.alpha_max()
+        self.units_ = lasso_choice.units_of(self, X, s)
+        problems = [Problem.of(self, X, np.ascontiguousarray(t), s) for t in Y.T]
+        self.center_, self.alpha_max_ = problems[0].Z.mean, max(p.alpha_max() for p in problems)
+        self.compared_ = []
+        if self.choose_alpha != "given":
+            self.alpha_ = self._chosen(X, Y, s)
         if self.alpha_ == 0 and self.alpha_l2_ == 0 and len(X) < X.shape[1] + self.fit_intercept:
             self._note("no_penalty", "without a penalty and with more columns than rows many slopes fit alike; this is "
                        "one of them", "give alpha, or take linear_regression, which gives the shortest")  # fmt: skip
-        found, self.coef_ = problem.solve(self.alpha_, None, self.tol, self.max_iter)
-        self.n_iter_, self.converged_, self.reason_ = found.n_iter, found.converged, found.reason
-        self.intercept_ = self.offset_ - float(self.center_ @ self.coef_)
-        if not found.converged:
-            self._note("not_converged", f"stopped after {found.n_iter} rounds; the duality gap tells how far it is",
+        answers = [p.solve(self.alpha_, None, self.tol, self.max_iter) for p in problems]
+        self.n_iter_ = max(found.n_iter for found, _ in answers)
+        worst = next((found for found, _ in answers if not found.converged), answers[0][0])
+        self.converged_, self.reason_ = worst.converged, worst.reason
+        W, offsets = np.array([w for _, w in answers]), np.array([p.offset for p in problems])
+        single = y.ndim == 1
+        self.coef_, self.offset_ = (W[0], float(offsets[0])) if single else (W, offsets)
+        b = offsets - W @ self.center_
+        self.intercept_ = float(b[0]) if single else b
+        if not self.converged_:
+            self._note("not_converged", f"stopped after {self.n_iter_} rounds; the duality gap tells how far it is",
                        "raise max_iter, or scale the columns alike")  # fmt: skip
+
+    def _chosen(self, X: Matrix, Y: Matrix, s: Vector) -> float:
+        alphas = self._compared(float(s.sum()))
+        if self.alpha_max_ == 0:
+            self._note("nothing_to_choose", "no column goes with the target, so any penalty gives slopes of 0", "")
+            return float(alphas[0])
+        spread = None
+        if self.choose_alpha == "cross_validation":
+            table = lasso_choice.held_out(self, X, Y, s, alphas)
+            errors, deviation = table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(len(table))
+            spread = deviation if self.rule == "one_standard_error" else None
+        else:
+            errors, deviation = lasso_choice.criterion(self, X, Y, s, alphas), np.zeros(len(alphas))
+        at = lasso_choice.chosen(errors, spread)
+        self.compared_ = np.stack([alphas, errors, deviation], axis=1).tolist()
+        if at == len(alphas) - 1 and len(alphas) > 1:
+            self._note("alpha_at_end_of_grid", f"the best alpha, {alphas[at]:.6g}, is the least of those compared",
+                       "give alphas that reach further down")  # fmt: skip
+        return float(alphas[at])
+
+    def _compared(self, total: float) -> Vector:
+        """The penalties beside the sum of squares, descending."""
+        if self.alphas is None:
+            return self.alpha_max_ * np.geomspace(1.0, LEAST, max(self.path_length, 2))
+        given = np.asarray(self.alphas, dtype=float)
+        if not len(given) or (given < 0).any() or given.max() > LARGEST:
+            text = f"alphas must be at least one number from 0 to {LARGEST:g}"
+            raise InvalidParameter(text, [Issue("/params/alphas", "out_of_range", text)])
+        return np.asarray(np.sort(given)[::-1] * (total if self.objective_scale == "mean" else 1.0))
 
     def _penalties(self, total: float) -> tuple[float, float]:
         both = (self.noise_variance, self.prior_scale)
@@ -114,11 +177,18 @@ class Lasso(Weighted, Regressor):
         alpha = self.alpha * times if both[0] is None or both[1] is None else 2.0 * both[0] / both[1]
         return alpha, self.alpha_l2 * times
 
-    def _predict(self, X: Matrix) -> Vector:
-        return (X - self.center_) @ self.coef_ + self.offset_
+    def _predict(self, X: Matrix) -> Vector | Matrix:
+        return np.asarray((X - self.center_) @ self.coef_.T + self.offset_)
 
-    def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-        return lasso_report.report(self, X, y, s)
+    def _output(self, k: int) -> Lasso:
+        """The model of target k alone."""
+        one = clone(self)
+        vars(one).update(vars(self) | {"coef_": self.coef_[k], "offset_": float(self.offset_[k])})
+        one.intercept_ = float(self.intercept_[k])  # type: ignore[attr-defined]
+        return one  # type: ignore[return-value]
+
+    def _diagnose(self, X: Matrix, y: Vector | Matrix, s: Vector) -> Diagnostics:
+        return lasso_report.report(self, X, y, s) if y.ndim == 1 else lasso_report.reports(self, X, y, s)
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """Some ten products with the table, Gram matrices of the columns that enter, and the path."""

@@ -33,10 +33,15 @@ class Problem:
     @classmethod
     def of(cls, m: Lasso, X: Matrix, y: Vector, s: Vector) -> Problem:
         """Of the rows, for the units and the squared penalty that the model has; O(n d)."""
-        Z = Columns.of(X, s, m.fit_intercept)
-        offset = float(column_moments(y[:, None], s)[0][0]) if m.fit_intercept else 0.0
+        return cls.make(X, y, s, m.fit_intercept, m.units_, m.alpha_l2_)
+
+    @classmethod
+    def make(cls, X: Matrix, y: Vector, s: Vector, intercept: bool, units: Vector, alpha_l2: float) -> Problem:
+        """Of the rows; O(n d)."""
+        Z = Columns.of(X, s, intercept)
+        offset = float(column_moments(y[:, None], s)[0][0]) if intercept else 0.0
         t = y - offset
-        return cls(Z, t, offset, float(np.sqrt(s @ t**2)), m.units_, m.alpha_l2_)
+        return cls(Z, t, offset, float(np.sqrt(s @ t**2)), units, alpha_l2)
 
     def alpha_max(self) -> float:
         """The least alpha at which no column gets weight."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,23 @@ def report(m: Lasso, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
     _ties(m, Z, r, tss, out)
     if m.path_length and m.alpha_max_ > 0:
         _path(m, problem, n, out)
+    if m.compared_:
+        alphas, errors, deviation = np.array(m.compared_).T
+        out.curves[m.choose_alpha] = {"x": alphas, "error": errors, "standard_error": deviation}
+    return out
+
+
+def reports(m: Lasso, X: Matrix, Y: Matrix, s: Vector) -> Diagnostics:
+    """Of several targets: the first's in full, then certificates and statistics of each."""
+    each = [report(m._output(k), X, np.ascontiguousarray(Y[:, k]), s) for k in range(Y.shape[1])]
+    out = each[0]
+    keys = ("rss", "r2", "support_size", "effective_parameters", "objective")
+    for k, other in enumerate(each[1:], 1):
+        out.certificates += [replace(c, name=f"{c.name}_{k}") for c in other.certificates]
+        out.warnings += [n for n in other.warnings if n not in out.warnings]
+    out.tables["outputs"] = Table(("output", *keys), [[k, *(e.summary[v] for v in keys)] for k, e in enumerate(each)])
+    rows = [[k, *row] for k, e in enumerate(each) for row in e.tables["support"].rows]
+    out.tables["support"] = Table(("output", *out.tables["support"].columns), rows)
     return out
 
 
