@@ -21,6 +21,7 @@ USED_SECONDS = 5.0  # a process that did a job waits so long for the next one
 PULSE_SECONDS = 1.0
 STIR = "stir"
 RETRY_SECONDS = (0.2, 30.0)
+EXIT_SECONDS = {True: 2.0, False: 30.0}  # a fork server that is frozen does not tell how a child ended: stopped by us?
 Through = dict[int, tuple[Child, Exit | None]]  # by process id
 
 
@@ -108,7 +109,14 @@ class Pool:
                 os.read(self._woken, 512)
             elif self._server is not None:
                 self._listen(self._server, through)
+        self._despair(through)
         return list(through.values())
+
+    def _despair(self, through: Through) -> None:
+        """Judge the children whose end is known by their silence alone."""
+        for child in self.busy:
+            if child.gone and time.monotonic() - child.gone_since > EXIT_SECONDS[child.reason is not None]:
+                through.setdefault(child.pid, (child, None))
 
     def _patience(self) -> float:
         """Seconds until something must be tried again."""
@@ -228,6 +236,7 @@ class Pool:
         if child in self.busy:
             if child.pipe.fileno() in self._selector.get_map():
                 self._selector.unregister(child.pipe)
+                child.gone_since = time.monotonic()
             return
         if child in self._starting:
             self._starting.remove(child)

@@ -48,6 +48,7 @@ class Child:
     progress: Json | None = None
     peak_bytes: int = 0
     gone: bool = False
+    gone_since: float = float("inf")
     log_ended: bool = False
     _started: float = 0.0
     _baseline: int = 0
@@ -193,7 +194,7 @@ class Child:
 
     def _died(self, end: Exit | None) -> Verdict:
         if end is None:
-            return _crashed("the fork server ended, and the worker with it", None)
+            return _crashed("the worker ended, and the fork server with it or without telling how", None)
         if end.code == -signal.SIGXCPU:
             return Verdict("failed", error={"code": "timed_out", "detail": "the job used up its processor time"})
         starved = end.code == -signal.SIGKILL and kernel_kills() > self._kernel_kills

@@ -85,6 +85,21 @@ def test_a_killed_fork_server_is_replaced(bench: Bench, tmp_path: Path) -> None:
     assert bench.running(job_id).attempts == 2
 
 
+def test_a_cancelled_job_ends_though_the_fork_server_is_frozen(bench: Bench, tmp_path: Path) -> None:
+    bench.run()
+    job_id = bench.put("loop", mark=str(tmp_path / "mark"))
+    first = pids(tmp_path / "mark", 1)[0]
+    server = psutil.Process(first).parent()
+    server.suspend()
+    try:
+        bench.ledger.cancel(job_id)
+        assert bench.ended(job_id, 10.0).state == "cancelled"
+        assert gone(first)
+    finally:
+        server.resume()
+    assert [bench.ended(bench.put("echo")).state for _ in range(3)] == ["succeeded"] * 3
+
+
 def test_work_begins_before_everything_is_compiled(bench: Bench, tmp_path: Path) -> None:
     runner = bench.run(WARM_WHEN=str(tmp_path / "warm"))
     early = bench.ended(bench.put("echo"))
