@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,8 @@ NUMERIC = {float, int}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 LARGEST = sys.float_info.max
+MOMENTS = ("date", "datetime")
+FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
 def encode(encoder: TableEncoder, rows: Sequence[Record]) -> tuple[Matrix, list[str]]:
@@ -52,8 +55,19 @@ def _numeric(names: list[str], rows: Sequence[Record], whole: list[int]) -> Matr
     return X if np.isfinite(X).all() else None
 
 
-def typed(encoder: TableEncoder, rows: Sequence[Record]) -> tuple[dict[str, Column], list[Issue]]:
-    """The input columns, and an issue for each cell that is absent or ill-typed, which is then an empty one."""
+def finer(encoder: TableEncoder, rows: Sequence[Record]) -> list[str]:
+    """Names of the columns of dates and times that have a text finer than microseconds, which is cut off."""
+    moments = [] if encoder.plain else [f.name for f in encoder.features if f.type in MOMENTS]
+    return [c for c in moments if any(isinstance(v := r.get(c), str) and FINER.search(v) for r in rows)]
+
+
+def typed(
+    encoder: TableEncoder, rows: Sequence[Record], enough: int | None = None
+) -> tuple[dict[str, Column], list[Issue]]:
+    """The input columns, and an issue for each cell that is absent or ill-typed, which is then an empty one.
+
+    Once there are `enough` issues the other columns are not looked at.
+    """
     issues: list[Issue] = []
     table: dict[str, Column] = {}
     for f in encoder.features:
@@ -61,16 +75,19 @@ def typed(encoder: TableEncoder, rows: Sequence[Record]) -> tuple[dict[str, Colu
         text = f.type in LEVELLED
         values = np.array(cells, dtype=object) if text else np.array([np.nan if v is None else v for v in cells], float)
         table[f.name] = Column("category" if text else "number", values)
+        if enough is not None and len(issues) >= enough:
+            break
     return table, issues
 
 
 def _general(encoder: TableEncoder, rows: Sequence[Record]) -> Matrix:
-    table, issues = typed(encoder, rows)
+    table, issues = typed(encoder, rows, most_issues())
     if not issues:
         for f in encoder.features:
             missing = table[f.name].missing
             if f.fill is None:
-                issues += [null_issue(int(i), f, encoder.missing_of(f)) for i in np.flatnonzero(missing)]
+                gaps = np.flatnonzero(missing)[: most_issues()]
+                issues += [null_issue(int(i), f, encoder.missing_of(f)) for i in gaps]
             if f.type in LEVELLED:
                 encoder.codes(f, table[f.name].values, missing, issues)
     if issues:
@@ -86,19 +103,25 @@ def _cell(f: Feature, i: int, row: Mapping[str, Any], issues: list[Issue]) -> An
     v = row[f.name]
     if v is None:
         return None
-    ok = {
-        "boolean": isinstance(v, bool),
-        "integer": (isinstance(v, int) and not isinstance(v, bool)) or (isinstance(v, float) and v.is_integer()),
-    }.get(f.type, isinstance(v, str) if f.type in LEVELLED else isinstance(v, (int, float)) and not isinstance(v, bool))
-    if f.type in ("date", "datetime") and isinstance(v, str):
+    if f.type in MOMENTS and isinstance(v, str):
         return _moment(f, i, v, issues)
-    if not ok:
+    if not _fits(f, v):
         issues.append(Issue(pointer("rows", i, f.name), "wrong_type", f"expected {f.type}, got {v!r:.60}"))
         return None
     if isinstance(v, (int, float)) and not abs(v) <= LARGEST:
         issues.append(Issue(pointer("rows", i, f.name), "not_finite", "expected a finite number"))
         return None
     return v
+
+
+def _fits(f: Feature, v: Any) -> bool:
+    """Whether a cell of JSON has the type of the feature; dates are whole days since 1970-01-01."""
+    if f.type in LEVELLED:
+        return isinstance(v, str)
+    if isinstance(v, bool) or f.type == "boolean":
+        return isinstance(v, bool) and f.type == "boolean"
+    whole = f.type in ("integer", "date")
+    return isinstance(v, int) or (isinstance(v, float) and (not whole or v.is_integer()))
 
 
 def _moment(f: Feature, i: int, text: str, issues: list[Issue]) -> float | None:

@@ -17,7 +17,7 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ml_core.errors import MLError
-from ml_core.preprocessing.records import encode
+from ml_core.preprocessing.records import encode, finer
 from service.api.gate import Gate
 from service.api.middleware import AccessLog, request_id
 from service.errors import ServiceError
@@ -109,7 +109,7 @@ class HotPath:
             if body.count(b":") != 1 + sum(map(len, rows)):
                 return None
             X, extra = encode(model.fitted.encoder, rows)
-            if extra:
+            if extra or finer(model.fitted.encoder, rows):
                 return None
             return _encode(self.inference.answer(model, estimator, X, [], {}))
         except (msgspec.DecodeError, UnicodeDecodeError, MLError, ServiceError):

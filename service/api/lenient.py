@@ -16,7 +16,8 @@ from service.api.rows import table_response, wants_table
 from service.container import Services
 from service.errors import NotAcceptable
 from service.ports import Json
-from service.usecases.examined import Examined, examine
+from service.usecases.examined import examine
+from service.usecases.lenient import Sifted
 
 APPLIED = {"Preference-Applied": "handling=lenient"}
 
@@ -53,9 +54,28 @@ def _answer(
         response.headers.update(APPLIED)
         return response
     out = found.document()
-    return json_response(out | _errors(found, instance) if lenient else out, headers=APPLIED if lenient else None)
+    if not lenient:
+        return json_response(out)
+    return json_response(out | _errors(found.sifted, instance), headers=APPLIED)
 
 
-def _errors(found: Examined, instance: str) -> dict[str, Any]:
-    problems = sorted(found.sifted.problems.items())
+async def sifted(request: Request, as_json: Any, as_table: Any, use: Services, model_id: str, body: Json) -> Response:
+    """The answer of `as_json`, a document and which rows it is of, or of `as_table`, as `Accept` says."""
+    media = None if as_table is None else wants_table(request)
+    return await run_in_threadpool(_sifted, request.url.path, as_json, as_table, use, model_id, body, media)
+
+
+def _sifted(
+    instance: str, as_json: Any, as_table: Any, use: Services, model_id: str, body: Json, media: str | None
+) -> Response:
+    if media is not None:
+        response = table_response(as_table(use.inference, model_id, body), media)
+        response.headers.update(APPLIED)
+        return response
+    out, found = as_json(use.inference, model_id, body)
+    return json_response(out | _errors(found, instance), headers=APPLIED)
+
+
+def _errors(found: Sifted, instance: str) -> dict[str, Any]:
+    problems = sorted(found.problems.items())
     return {"errors": [{"row": row, "problem": document_of(error, instance)[0]} for row, error in problems]}

@@ -128,11 +128,11 @@ def table_response(answer: Answer, media: str) -> Response:
     """A table in a format; model and warnings stand in headers, for a table has no place for them."""
     headers = {MODEL: answer.model, "Vary": "Accept"}
     if answer.warnings:
-        headers[WARNINGS] = _header(answer.warnings)
+        headers[WARNINGS] = header_of(answer.warnings)
     return Response(b"".join(stream(answer.table, WRITTEN[media])), 200, headers, media)
 
 
-def _header(warnings: list[str]) -> str:
+def header_of(warnings: list[str]) -> str:
     """The list as JSON in ASCII, cut to what every client takes in a header."""
     said = json.dumps(warnings)
     if len(said) <= MAX_WARNINGS:

@@ -54,6 +54,11 @@ def ignored(extra: Sequence[str]) -> list[str]:
     return [f"columns not used by the model: {', '.join(extra[:50])}"] if extra else []
 
 
+def cut(columns: Sequence[str]) -> list[str]:
+    """The warning about columns whose times are finer than microseconds."""
+    return [f"times finer than microseconds were cut off in: {', '.join(columns[:50])}"] if columns else []
+
+
 @dataclass(frozen=True)
 class Answer:
     """A table of answers, the model that gave it, and warnings."""

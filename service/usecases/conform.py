@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ml_core.errors import InvalidData, Issue, most_issues, pointer
 from ml_core.preprocessing.policies import LEVELLED
-from ml_core.preprocessing.records import moment
+from ml_core.preprocessing.records import FINER, MOMENTS, moment
 from ml_core.preprocessing.table import Column, Feature
 from service.intake.convert import parse
 from service.intake.dates import microseconds
@@ -72,10 +72,14 @@ class Fit:
         values, bad = parse(array, kind, rules)
         column = self._typed(f, values)
         wrong = np.zeros(len(array), dtype=bool)
-        for i in np.flatnonzero(bad):
-            value = _rescued(f.type, array[int(i)].as_py().strip())
+        places, most, found = np.flatnonzero(bad), most_issues(), 0
+        for i, cell in zip(places, array.take(pa.array(places)).to_pylist(), strict=True):
+            value = _rescued(f.type, cell.strip())
             wrong[i] = value is None
             column.values[i] = np.nan if value is None else value
+            found += value is None
+            if found == most:
+                break
         self._point(f, wrong, "wrong_type", lambda i: _expected(f.type, _shown(array[i])))
         return column
 
@@ -109,6 +113,19 @@ def columns_of(
         said = f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such{there})"
         raise InvalidData(said, issues[: most_issues()])
     return out
+
+
+def finer_in(features: Sequence[Feature], table: pa.Table) -> list[str]:
+    """Names of the features that are dates or times, and finer than microseconds in the table."""
+    there = [f.name for f in features if f.type in MOMENTS and f.name in table.column_names]
+    return [name for name in there if _finer(_array(table[name]))]
+
+
+def _finer(array: pa.Array) -> bool:
+    if pa.types.is_timestamp(array.type):
+        return microseconds(array)[1]
+    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    return bool(text and pc.any(pc.match_substring_regex(array, FINER.pattern)).as_py())
 
 
 def words_in(features: Sequence[Feature]) -> frozenset[str]:

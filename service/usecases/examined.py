@@ -41,8 +41,13 @@ class Examined:
         for at, row in enumerate(self.sifted.places.tolist()):
             place[row] = at
         table = self.answer.table(targets(self.model)).take(pa.array(place, pa.int64()))
-        said = [str(self.sifted.problems[i]) if i in self.sifted.problems else None for i in range(self.sifted.rows)]
-        return Answer(self.model.id, table.append_column(PROBLEM, pa.array(said, pa.string())), self.notes)
+        return Answer(self.model.id, table.append_column(PROBLEM, problems_of(self.sifted)), self.notes)
+
+
+def problems_of(sifted: Sifted) -> pa.Array:
+    """(n,) text: the problem of each bad row, null for the others."""
+    said = (str(sifted.problems[i]) if i in sifted.problems else None for i in range(sifted.rows))
+    return pa.array(said, pa.string())
 
 
 def examine(inference: Inference, key: str, body: Mapping[str, Any], *, lenient: bool) -> Examined:

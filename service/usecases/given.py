@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ml_core.errors import every_issue
-from ml_core.preprocessing.records import encode, typed
+from ml_core.preprocessing.records import encode, finer, typed
 from ml_core.preprocessing.table import Table
 from service.intake.types import Rules
-from service.usecases.answers import encoded, ignored
+from service.usecases.answers import cut, encoded, ignored
 from service.usecases.conform import Fit, words_in
 from service.usecases.loaded import Loaded
 
@@ -59,12 +59,15 @@ class Records:
     def notes(self) -> list[str]:
         """Columns that the model does not use."""
         wanted = set(self.model.fitted.encoder.inputs)
-        return ignored(list(dict.fromkeys(k for r in self.records for k in r if k not in wanted)))
+        return [*ignored(list(dict.fromkeys(k for r in self.records for k in r if k not in wanted))), *self._cut()]
 
     def matrix(self) -> tuple[np.ndarray, list[str]]:
         """All rows encoded, and the notes."""
         X, extra = encode(self.model.fitted.encoder, self.records)
-        return X, ignored(extra)
+        return X, [*ignored(extra), *self._cut()]
+
+    def _cut(self) -> list[str]:
+        return cut(finer(self.model.fitted.encoder, self.records))
 
     def encode(self, places: np.ndarray) -> np.ndarray:
         """The rows at those places encoded."""

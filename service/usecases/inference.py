@@ -12,20 +12,18 @@ import numpy as np
 from ml_core.certificates import plain
 from ml_core.errors import pointer
 from ml_core.metrics.summary import metrics
-from ml_core.rng import generator
-from service.errors import Conflict, Invalid, Issue, TooLarge, Unsupported
+from service.errors import Conflict, Invalid, Issue, Unsupported
 from service.intake.frames import Frame, limited, open_frame
 from service.ports import Json
 from service.usecases import tabular
-from service.usecases.answers import Answer, ignored, matrix_table, outcome, targets, unused
-from service.usecases.conform import words_in
+from service.usecases.answers import Answer, cut, ignored, matrix_table, outcome, targets, unused
+from service.usecases.conform import finer_in, words_in
 from service.usecases.given import Cells, Given, Records
 from service.usecases.loaded import Loaded, LoadedModels, ready
+from service.usecases.posteriors import bounded, distributions
 from service.usecases.selection import ChosenRows
 
 MAX_ROWS = 1_000_000
-MAX_JOINT = 2_000
-MAX_DRAWS = 10_000_000
 Batch = tuple[np.ndarray, list[str]]
 
 
@@ -86,7 +84,8 @@ class Inference:
             cells = open_frame(frame, wanted, words, MAX_ROWS, Path(folder))
         if not cells.table.num_rows and cells.table.num_columns:
             raise Invalid("there are no rows to answer for", issues=(Issue("", "too_short", "send a row"),))
-        return Cells(model, cells.table, [*ignored(cells.extra), *cells.notes], cells.rules, tuple(cells.extra))
+        notes = [*ignored(cells.extra), *cells.notes, *cut(finer_in(model.fitted.encoder.features, cells.table))]
+        return Cells(model, cells.table, notes, cells.rules, tuple(cells.extra))
 
     def predict(self, key: str, body: Mapping[str, Any]) -> Json:
         """Predictions, and class probabilities where the model has them and `proba` is not false."""
@@ -108,21 +107,7 @@ class Inference:
         """A distribution for each row; the joint one and draws when asked."""
         model, estimator = self.capable(key, "posterior", "predictive_posterior")
         X, notes = self.matrix(model, body)
-        batch = estimator.posterior(X)
-        out: Json = {"model": model.id, "distributions": batch.to_json(body.get("level", 0.9)), "warnings": notes}
-        joint = batch
-        if body.get("joint"):
-            if not hasattr(estimator, "joint_posterior"):
-                raise Unsupported(f"{model.record['algorithm']} has no joint predictive distribution; leave joint out")
-            if len(X) > MAX_JOINT:
-                raise TooLarge(f"a joint covariance of {len(X)} rows; at most {MAX_JOINT}")
-            joint = estimator.joint_posterior(X)
-            out["joint"] = joint.to_json(body.get("level", 0.9))[0]
-        if body.get("samples"):
-            _bounded(body["samples"] * len(X))
-            draws = joint.sample(body["samples"], generator(body.get("seed", 0)))
-            out["samples"] = plain(draws[:, 0] if body.get("joint") else draws)
-        return out
+        return distributions(model, estimator, X, notes, body)
 
     def parameter_posterior(self, key: str, level: float) -> Json:
         """Posterior of each parameter block."""
@@ -160,7 +145,7 @@ class Inference:
         """Draws from a generative model, in the encoded columns, with their classes or components."""
         model, estimator = self.capable(key, "sample", "sample")
         encoder = model.fitted.encoder
-        _bounded(n * len(encoder.names))
+        bounded(n * len(encoder.names))
         X, labels = estimator.sample(n, random_state=seed)
         if X.shape[1] != len(encoder.names):
             return {"model": model.id, "columns": [], "values": plain(X), "labels": None}
@@ -207,11 +192,6 @@ class Inference:
         record = self.models.get(key)
         ready(record)
         return dict(record["result"]["diagnostics"])
-
-
-def _bounded(numbers: int) -> None:
-    if numbers > MAX_DRAWS:
-        raise TooLarge(f"{numbers} numbers would be drawn; a request takes at most {MAX_DRAWS}")
 
 
 def transposed(columns: Mapping[str, Sequence[Any]], wanted: Sequence[str]) -> list[Json]:

@@ -13,7 +13,7 @@ from ml_core.errors import InvalidData, every_issue
 from service.errors import Invalid, Issue
 from service.ports import Json
 
-PER_ROW = ("predictions", "intervals", "sets", "explanations", "explain")
+PER_ROW = ("predictions", "intervals", "sets", "explanations", "explain", "distributions", "values")
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ def scattered(answer: Json, sifted: Sifted) -> Json:
     for key in ("probabilities", "scores"):
         if out.get(key):
             out[key] = out[key] | {"values": _spread(out[key]["values"], sifted)}
+    if out.get("samples"):
+        out["samples"] = [_spread(draw, sifted) for draw in out["samples"]]
     return out
 
 

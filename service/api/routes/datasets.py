@@ -25,6 +25,7 @@ from service.api.deps import (
     unchanged,
 )  # fmt: skip
 from service.api.problems import document
+from service.api.rows import WARNINGS, header_of
 from service.api.schemas import DatasetPatch, Listing, Open
 from service.api.uploads import TEXT_OPTIONS, Uploaded, digest, options_of, spool
 from service.errors import (
@@ -41,7 +42,7 @@ from service.errors import (
 from service.intake.findings import FORMATS
 from service.ports import Json
 from service.usecases.export import big_integers as beyond_doubles
-from service.usecases.export import json_rows, stream
+from service.usecases.export import infinite, json_rows, stream
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["Datasets"])
 ARROW, CSV, PARQUET = "application/vnd.apache.arrow.stream", "text/csv", "application/vnd.apache.parquet"
@@ -157,15 +158,17 @@ def get_rows(
     columns: Annotated[str | None, Query(description="Comma-separated names; all by default.")] = None,
     big_integers: BigIntegers = None,
 ) -> Response:  # fmt: skip
-    """Rows as JSON, CSV, Arrow, Parquet or NDJSON by Accept."""
+    """Rows as JSON, CSV, Arrow, Parquet or NDJSON by Accept; `warnings` tell where JSON has null for infinity."""
     picked = None if columns is None else columns.split(",")
     table = use.datasets.rows(dataset_id, offset=offset, limit=limit, columns=picked)
     media = choose(request.headers.get("accept", ""), [JSON, CSV, ARROW, PARQUET, NDJSON])
     record = use.datasets.get(dataset_id)
-    texts = texts_of(record, big_integers)
+    texts, said = texts_of(record, big_integers), infinite(table) if media in {JSON, NDJSON} else []
+    headers = {WARNINGS: header_of(said)} if said else {}
     if media == JSON:
-        return json_response({"items": json_rows(table, texts), "offset": offset, "total": record["rows"]})
-    return StreamingResponse(stream(table, FORMS[media], texts), media_type=media)
+        page = {"items": json_rows(table, texts), "offset": offset, "total": record["rows"], "warnings": said}
+        return json_response(page, headers=headers)
+    return StreamingResponse(stream(table, FORMS[media], texts), media_type=media, headers=headers)
 
 
 def texts_of(record: Json, big_integers: str | None) -> set[str]:
@@ -179,7 +182,10 @@ def get_content(
     request: Request, use: Use, dataset_id: DatasetId, big_integers: BigIntegers = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:  # fmt: skip
-    """The table as Parquet, CSV, Arrow, NDJSON or JSON (an array of records) by Accept."""
+    """The table as Parquet, CSV, Arrow, NDJSON or JSON (an array of records) by Accept.
+
+    Where JSON or NDJSON has null for an infinite value, `X-Postfit-Warnings` says so, as a JSON list.
+    """
     record = use.datasets.get(dataset_id)
     media = choose(request.headers.get("accept", ""), list(FORMS))
     texts = texts_of(record, big_integers)
@@ -187,6 +193,8 @@ def get_content(
     headers = {"ETag": f'"{tag}"', "Vary": "Accept"}
     if unchanged(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
+    said = infinite(use.datasets.table(record["id"])) if media in {JSON, NDJSON} else []
+    headers |= {WARNINGS: header_of(said)} if said else {}
     chunks = use.datasets.content(record["id"], FORMS[media], texts)
     return StreamingResponse(chunks, media_type=media, headers=headers)
 

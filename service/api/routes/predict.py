@@ -23,7 +23,8 @@ from service.api.deps import (
     json_response,
 )  # fmt: skip
 from service.api.examined_schemas import PREFER, answers, documented
-from service.api.lenient import examined, preferred
+from service.api.lenient import examined, preferred, sifted
+from service.api.preferences import handling
 from service.api.problems import document
 from service.api.results import predicted_dataset
 from service.api.rows import Charset, Decimal, Delimiter, NullValues, RowsRoute, TableRoute, answered, asked, reading
@@ -49,7 +50,9 @@ from service.errors import (
     UnknownMediaType,
     Unsupported,
 )  # fmt: skip
+from service.usecases.lenient_rows import posteriors, transform_table, transforms
 
+LENIENT = "`handling=lenient`: bad rows are null, with their problem in `errors`, instead of refusing the request."
 router, in_rows, in_tables = routers = [
     APIRouter(prefix="/v1/models/{model_id}", route_class=kind, tags=["Prediction"])
     for kind in (StrictRoute, RowsRoute, TableRoute)
@@ -99,10 +102,13 @@ async def posterior(
     samples: Annotated[int | None, Query(description="Rows alone: number of draws.")] = None,
     seed: Annotated[int | None, Query(description="Rows alone: seed of the draws.")] = None,
     delimiter: Delimiter = None, decimal: Decimal = None, encoding: Charset = None, null_values: NullValues = None,
+    prefer: Annotated[str | None, Header(description=LENIENT)] = None,
 ) -> Response:  # fmt: skip
     """A distribution for each row; with `joint` their joint distribution, with `samples` draws."""
     options = {"level": level, "joint": joint, "samples": samples, "seed": seed}
     body = await asked(request, PosteriorRequest, options, reading(delimiter, decimal, encoding, null_values))
+    if handling(request) == "lenient":
+        return await sifted(request, posteriors, None, use, model_id, body)
     return json_response(await run_in_threadpool(use.inference.posterior, model_id, body))
 
 
@@ -112,9 +118,12 @@ async def posterior(
 async def transform(
     request: Request, use: Use, model_id: TransformId,
     delimiter: Delimiter = None, decimal: Decimal = None, encoding: Charset = None, null_values: NullValues = None,
+    prefer: Annotated[str | None, Header(description=LENIENT)] = None,
 ) -> Response:  # fmt: skip
     """Projections, scaled columns, distances to centres: whatever the transform gives, with names."""
     body = await asked(request, TransformRequest, {}, reading(delimiter, decimal, encoding, null_values))
+    if handling(request) == "lenient":
+        return await sifted(request, transforms, transform_table, use, model_id, body)
     return await answered(request, use.inference.transform, use.inference.transform_table, model_id, body)
 
 
