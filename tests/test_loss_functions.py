@@ -222,7 +222,7 @@ def test_weights_are_repetitions():
 
 
 def test_figures_survive_extreme_units():
-    for unit in (1e-160, 1e160):
+    for unit in (1e-160, 1e99):
         given = {"prediction": [3 * unit, 0.0], "y": [0.0, 4 * unit]}
         value = CALL["root_mean_squared_error"](given)["result"]["value"]
         assert value == pytest.approx(np.sqrt(12.5) * unit, rel=1e-12)
@@ -250,6 +250,11 @@ def test_kinks_are_named():
         ("squared_error", {"prediction": [], "y": []}, "/y"),
         ("squared_error", {"prediction": [1.0], "y": [1.0], "sample_weight": [-1.0]}, "/sample_weight"),
         ("squared_error", {"prediction": [1.0], "y": [1.0], "sample_weight": [0.0]}, "/sample_weight"),
+        ("squared_error", {"prediction": [1e300], "y": [1.0]}, "/prediction"),
+        ("hinge_loss", {"scores": [1e300], "y": [1]}, "/scores"),
+        ("mean_cost", {"loss": "absolute", "prediction": [], "y": [1.0]}, "/prediction"),
+        ("mean_cost", {"losses": [1e300]}, "/losses"),
+        ("l2_penalty", {"w": [1e300]}, "/w"),
         ("huber_loss", {"prediction": [1.0], "y": [1.0], "delta": 0.0}, "/delta"),
         ("tukey_loss", {"prediction": [1.0], "y": [1.0], "c": "x"}, "/c"),
         ("p_norm_loss", {"prediction": [[1.0]], "y": [[1.0]], "p": 0.5}, "/p"),

@@ -12,6 +12,7 @@ from ml_core.errors import InvalidParameter, Issue
 from ml_core.params import Label, RealMatrix, RealVector
 from ml_core.validation import WEIGHTS
 
+LARGEST = 1e100
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 _LIST = {"type": "array", "items": _NUMBER}
 Numbers = Annotated[np.ndarray, WithJsonSchema(_LIST)]
@@ -34,12 +35,20 @@ def wrong(name: str, code: str, message: str) -> InvalidParameter:
     return InvalidParameter(message, [Issue(f"/{name}", code, message)])
 
 
+def bounded(**values: Any) -> None:
+    """Refuse numbers beyond 1e100, whose products overflow."""
+    for name, value in values.items():
+        if np.abs(value).max(initial=0.0) > LARGEST:
+            raise wrong(name, "range", f"{name} holds a number beyond {LARGEST:g}; use another unit")
+
+
 def same_shape(prediction: np.ndarray, y: np.ndarray, name: str = "prediction") -> None:
     """Refuse arguments whose shapes differ, and empty ones."""
     if prediction.shape != y.shape:
         raise wrong("y", "length", f"{name} has the shape {prediction.shape}, y has {y.shape}; they must be equal")
     if not y.size:
         raise wrong("y", "too_short", "give at least one row")
+    bounded(prediction=prediction, y=y)
 
 
 def weights_of(sample_weight: Vector | None, n: int) -> Vector:

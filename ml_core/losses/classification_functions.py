@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Notice
-from ml_core.losses.arguments import Positive, Scores, Signs, Weight, codes_of, signs_of, weights_of, wrong
+from ml_core.losses.arguments import Positive, Scores, Signs, Weight, bounded, codes_of, signs_of, weights_of, wrong
 from ml_core.losses.exponential import Exponential
 from ml_core.losses.hinge import Hinge
 from ml_core.losses.logistic import Logistic
@@ -25,6 +25,7 @@ SUM = 1e-6
 
 
 def _of(loss: Any, scores: Vector, y: list[Any], positive: Any, sample_weight: Any) -> Answer[LossReport]:
+    bounded(scores=scores)
     signs = signs_of(y, positive, len(scores))
     return report(loss, scores[:, None], signs, weights_of(sample_weight, len(scores)))
 
@@ -94,6 +95,7 @@ def logistic_loss(
     ----------
     McCullagh, Nelder (1989), Generalized Linear Models, chapter 4.
     """
+    bounded(scores=scores)
     s = weights_of(sample_weight, len(scores))
     if (given == "margins") != (y is None):
         raise wrong("y", "one_of", "margins already hold the labels: give y with logits and probabilities only")
@@ -151,6 +153,7 @@ def categorical_cross_entropy(
     n, K = scores.shape
     if not n or K < 2:
         raise wrong("scores", "shape", f"scores needs a row and two columns, got {n} × {K}")
+    bounded(scores=scores)
     T = _distributions(y, targets, classes, n, K)
     s = weights_of(sample_weight, n)
     if given == "logits":

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate
-from ml_core.losses.arguments import Numbers, Rows, weights_of, wrong
+from ml_core.losses.arguments import Numbers, Rows, bounded, weights_of, wrong
 from ml_core.losses.base import Subdifferentiable
 from ml_core.losses.every import LossSpec, loss_of
 from ml_core.params import RealMatrix, RealVector
@@ -43,6 +43,7 @@ def _cost(
 ) -> Answer[CostReport]:
     """The cost `join` makes of the losses: its value and its slope in each of them."""
     if losses is not None:
+        bounded(losses=losses)
         if not losses.size or any(v is not None for v in (loss, prediction, y)):
             raise wrong("losses", "one_of", "give losses (at least one), or loss with prediction and y; not both")
         value, share = join(losses)
@@ -60,11 +61,12 @@ def _cost(
 
 
 def _predictions(loss: Any, prediction: np.ndarray, y: np.ndarray) -> Matrix:
-    eta = prediction.reshape(len(prediction), -1)
+    bounded(prediction=prediction, y=y)
+    eta = prediction[:, None] if prediction.ndim == 1 else prediction
     if eta.shape[1] != loss.width or not len(eta):
         raise wrong("prediction", "shape", f"this loss takes {loss.width} predictions a row, and at least one row; got "
                     f"the shape {prediction.shape}")  # fmt: skip
-    if len(y) != len(eta) or (y.ndim == 2 and y.shape != eta.shape):
+    if not y.size or len(y) != len(eta) or (y.ndim == 2 and y.shape != eta.shape):
         raise wrong("y", "length", f"y has the shape {y.shape}, predictions have {prediction.shape}")
     bad = np.flatnonzero(~np.atleast_1d(loss.domain.contains(y).reshape(len(y), -1).all(axis=1)))
     if len(bad):

@@ -26,7 +26,7 @@ class Huber(Named, SmoothOfResidual, ProximalOfResidual):
     """
 
     name = "huber"
-    delta: Annotated[float, Field(gt=0, description="Residual from which on the loss is linear.")] = 1.345
+    delta: Annotated[float, Field(ge=1e-100, le=1e100, description="Residual where it turns linear.")] = 1.345
 
     def rho(self, r: Vector) -> Vector:
         """½ c² + delta (|r| - c) with c = min(|r|, delta)."""

@@ -10,15 +10,15 @@ from pydantic import Field
 
 from ml_core.arrays import Vector
 from ml_core.certificates import Certificate
-from ml_core.losses.arguments import Numbers, wrong
+from ml_core.losses.arguments import Numbers, bounded, wrong
 from ml_core.params import RealVector
 from ml_core.penalties import Penalty
 from ml_core.registry import Answer, function
 
 Coefficients = Annotated[RealVector, Field(min_length=1, description="(d,) coefficients w.")]
-Strength = Annotated[float, Field(ge=0, description="Factor of the penalty.")]
+Strength = Annotated[float, Field(ge=0, le=1e50, description="Factor of the penalty.")]
 Intercept = Annotated[int | None, Field(ge=0, description="Place of the intercept in w, which is not penalised.")]
-Step = Annotated[float, Field(gt=0, description="Step of the proximal operator.")]
+Step = Annotated[float, Field(ge=1e-50, le=1e50, description="Step of the proximal operator.")]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ def _report(
 ) -> Answer[PenaltyReport]:
     if intercept is not None and intercept >= len(w):
         raise wrong("intercept", "range", f"intercept = {intercept}, but w has the places 0 to {len(w) - 1}")
+    bounded(w=w, diagonal=l2)
     penalty = Penalty.of(len(w), l1=l1, l2=l2, free=intercept)
     g, kinks = penalty.gradient(w), np.flatnonzero((w == 0) & (penalty.l1 > 0)).tolist()
     prox = penalty.prox(w, step)

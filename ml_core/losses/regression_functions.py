@@ -68,7 +68,7 @@ def huber_loss(
     *,
     prediction: Prediction,
     y: Target,
-    delta: Annotated[float, Field(gt=0, description="Residual from which on the loss is linear.")] = 1.345,
+    delta: Annotated[float, Field(ge=1e-100, le=1e100, description="Residual where it turns linear.")] = 1.345,
     sample_weight: Weight = None,
 ) -> Answer[LossReport]:
     """Half the square up to delta, delta (|r| - ½ delta) beyond; slope clipped to ±delta.
@@ -87,7 +87,7 @@ def tukey_loss(
     *,
     prediction: Prediction,
     y: Target,
-    c: Annotated[float, Field(gt=0, description="Residual from which on the loss is constant.")] = 4.685,
+    c: Annotated[float, Field(ge=1e-100, le=1e100, description="Residual from which on the loss is constant.")] = 4.685,
     sample_weight: Weight = None,
 ) -> Answer[LossReport]:
     """c²/6 (1 - (1 - (r/c)²)³) up to c, c²/6 beyond; slope r (1 - (r/c)²)² up to c, 0 beyond.

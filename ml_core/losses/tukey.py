@@ -33,7 +33,7 @@ class Tukey(Named, SmoothOfResidual):
 
     name = "tukey"
     convex = False
-    c: Annotated[float, Field(gt=0, description="Residual from which on the loss is constant.")] = 4.685
+    c: Annotated[float, Field(ge=1e-100, le=1e100, description="Residual from which on the loss is constant.")] = 4.685
 
     def rho(self, r: Vector) -> Vector:
         """c²/6 (3t - 3t² + t³), t = min(1, (r/c)²), which keeps the digits of small residuals."""

@@ -23,7 +23,7 @@ from ml_core.solvers.first_order_run import QUADRATIC, ROWS
 from ml_core.solvers.grid_search import grid_search
 from ml_core.solvers.irls import irls
 from ml_core.solvers.newton import newton
-from ml_core.solvers.problems import LossProblem, Problem, start_of
+from ml_core.solvers.problems import LARGEST, LossProblem, Problem, start_of
 from ml_core.solvers.run_report import Chosen, Recorder, RunReport, Seconds, Small, Start, Steps, cost, run
 
 MOST_POINTS = 1_000_000
@@ -213,14 +213,16 @@ def grid_search_optimizer(
     """
     objective = problem.objective()
     d = objective.size
-    if len(low) != d or len(high) != d or not (low < high).all():
-        message = f"low and high need {d} entries each, every low below its high"
+    far = max(float(np.abs(low).max(initial=0.0)), float(np.abs(high).max(initial=0.0))) > LARGEST
+    if len(low) != d or len(high) != d or not (low < high).all() or far:
+        message = f"low and high need {d} entries each within ±{LARGEST:g}, every low below its high"
         raise InvalidParameter(message, [Issue("/low", "range", message)])
     if points**d > MOST_POINTS:
         raise OverBudget(f"the grid has {points}^{d} points, more than {MOST_POINTS:,}; take fewer points or unknowns",
                          [Issue("/points", "too_many", f"at most {int(MOST_POINTS ** (1 / d))}")])  # fmt: skip
     axes = [np.linspace(a, b, points) for a, b in zip(low, high, strict=True)]
-    w, f, values = grid_search(lambda v: objective.value_gradient(v)[0], axes)
+    with np.errstate(all="ignore"):
+        w, f, values = grid_search(lambda v: objective.value_gradient(v)[0], axes)
     edge = np.flatnonzero((w == low) | (w == high)).tolist()
     spacing = (high - low) / (points - 1)
     report = GridReport(w, f, values.size, spacing, edge, values if values.size <= 10_000 else None)

@@ -70,5 +70,6 @@ def _bounded(L: float) -> float:
 
 def row_rate(objective: Any) -> float:
     """1 over the largest curvature of a single row's term."""
-    size = float(((objective.X**2).sum(axis=1) * objective.s / objective.s.mean()).max())
+    with np.errstate(over="ignore"):
+        size = float(((objective.X**2).sum(axis=1) * objective.s / objective.s.mean()).max())
     return 1.0 / _bounded(float(objective.loss.curvature_bound * size + objective.l2.max(initial=0.0)))

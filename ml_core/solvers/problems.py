@@ -15,12 +15,15 @@ from ml_core.params import RealMatrix, RealVector
 from ml_core.solvers.objectives import MeanLoss, Objective, QuadraticForm, Rosenbrock
 
 MOST = 1000
+LARGEST = 1e90
 
 
 class Problem(BaseModel):
     """A description that `objective` turns into functions."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
+    )
 
     def objective(self) -> Objective:
         """The objective; InvalidParameter where parts do not fit."""
@@ -41,6 +44,7 @@ class QuadraticProblem(Problem):
             raise _wrong("A", "shape", f"A has the shape {self.A.shape}, b has {d} entries; A must be d × d")
         if np.abs(self.A - self.A.T).max() > 1e-10 * np.abs(self.A).max():
             raise _wrong("A", "symmetric", "A must be symmetric; (A + Aᵀ)/2 is the same function")
+        _bounded(A=self.A, b=self.b)
         return QuadraticForm(0.5 * (self.A + self.A.T), self.b)
 
 
@@ -83,8 +87,15 @@ class LossProblem(Problem):
         if len(bad):
             raise _wrong("y", "domain", f"y[{bad[0]}] = {self.y[bad[0]]:g} is no target of {spec['loss']} (from "
                          f"{loss.domain.low:g} to {loss.domain.high:g})")  # fmt: skip
+        _bounded(X=self.X, y=self.y, sample_weight=s, alpha=np.array([self.alpha]))
         X = np.hstack([self.X, np.ones((n, 1))]) if self.fit_intercept else self.X
         return MeanLoss(loss, np.ascontiguousarray(X), self.y, s, self.alpha, self.fit_intercept)
+
+
+def _bounded(**values: Vector) -> None:
+    for name, value in values.items():
+        if np.abs(value).max(initial=0.0) > LARGEST:
+            raise _wrong(name, "range", f"{name} holds a number beyond {LARGEST:g}; use another unit")
 
 
 def _wrong(name: str, code: str, message: str) -> InvalidParameter:

@@ -24,6 +24,7 @@ from ml_core.solvers.linear_program import (
     linear_program,
 )
 from ml_core.solvers.program_report import (
+    LARGEST,
     Equal,
     High,
     Limits,
@@ -82,6 +83,8 @@ def linear_programming(
     Huangfu, Hall (2018), Parallelizing the dual revised simplex method, Mathematical Programming Computation 10.
     Boyd, Vandenberghe (2004), Convex Optimization, chapter 5.
     """
+    if np.abs(c).max() > LARGEST:
+        raise wrong("c", f"c holds a number beyond {LARGEST:g}; use another unit")
     k = constraints_of(len(c), G, h, A, b, low, high)
     sign = -1.0 if maximise else 1.0
     found = linear_program(sign * c, k, max_iter=max_iter)
@@ -134,6 +137,8 @@ def quadratic_programming(
     Nocedal, Wright (2006), Numerical Optimization, chapter 16.
     Boyd, Vandenberghe (2004), Convex Optimization, chapter 5.
     """
+    if max(np.abs(q).max(), np.abs(P).max(initial=0.0)) > LARGEST:
+        raise wrong("q", f"P or q holds a number beyond {LARGEST:g}; use another unit")
     P, k = _symmetric(P, len(q)), constraints_of(len(q), G, h, A, b, low, high)
     values = eigvalsh(P)
     if values[0] < -1e-9 * max(1.0, float(np.abs(values).max())):
@@ -145,7 +150,8 @@ def quadratic_programming(
     ray = falling_ray(q, k, P)
     if ray is not None:
         return Answer(*unsolved(k, q, status="unbounded", n_iter=0, x=point, ray=ray))
-    found = quadratic_program(P, q, rows, limits, k.A, k.b, tol=tol, max_iter=max_iter, seconds=seconds)
+    with np.errstate(all="ignore"):
+        found = quadratic_program(P, q, rows, limits, k.A, k.b, tol=tol, max_iter=max_iter, seconds=seconds)
     report, checks = solved(P, q, k, found.x, found.inequality, found.equality, status=found.status,
                             n_iter=found.n_iter)  # fmt: skip
     return Answer(report, checks, _slater(k, values))

@@ -16,6 +16,7 @@ from ml_core.params import RealMatrix, RealVector
 from ml_core.solvers.linear_program import Constraints
 from ml_core.solvers.quadratic_program import residuals
 
+LARGEST = 1e50
 Rows = Annotated[RealMatrix | None, Field(description="(m, d) left sides of G x ≤ h.")]
 Limits = Annotated[RealVector | None, Field(description="(m,) right sides.")]
 Equal = Annotated[RealMatrix | None, Field(description="(e, d) left sides of A x = b.")]
@@ -72,6 +73,9 @@ def constraints_of(d: int, G: Any, h: Any, A: Any, b: Any, low: Any, high: Any) 
         if len(values) != d:
             raise wrong(name, f"{name} has {len(values)} entries; {d} are expected")
         ends.append(values)
+    for value in (*pairs, *(v[np.isfinite(v)] for v in ends)):
+        if np.abs(value).max(initial=0.0) > LARGEST:
+            raise wrong("h", f"a constraint holds a number beyond {LARGEST:g}; use another unit")
     if (ends[0] > ends[1]).any():
         raise wrong("low", f"low exceeds high at {int(np.flatnonzero(ends[0] > ends[1])[0])}")
     return Constraints(*pairs, *ends)

@@ -114,7 +114,13 @@ def run(
     problem: Problem, solve: Callable[[Recorder], Solution], *, tol: float, step: float | None = None
 ) -> Answer[RunReport]:
     """Solve and report; `step` is the fixed step used, where there is one."""
-    objective = problem.objective()
+    with np.errstate(all="ignore"):
+        return _run(problem.objective(), solve, tol, step)
+
+
+def _run(
+    objective: Objective, solve: Callable[[Recorder], Solution], tol: float, step: float | None
+) -> Answer[RunReport]:
     recorder = Recorder(objective)
     found = solve(recorder)
     f, g = objective.value_gradient(found.w)
