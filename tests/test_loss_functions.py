@@ -292,6 +292,7 @@ def test_refusals_say_where(name, arguments, pointer):
 
 
 def test_penalties_leave_the_intercept_out():
+    assert result("l1_penalty", w=[1e16, -2.0])["value"] == 1e16 + 2
     w = [1.0, -2.0, 50.0]
     assert result("l2_penalty", w=w, intercept=2)["value"] == 5.0
     assert result("l2_penalty", w=w, intercept=2)["gradient"] == [2.0, -4.0, 0.0]

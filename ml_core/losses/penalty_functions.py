@@ -49,7 +49,7 @@ def _report(
     product = float(g @ w)
     gap = abs(found.value + penalty.conjugate(g) - product) / (1.0 + abs(found.value) + abs(product))
     left = penalty.distance(prox, (prox - w) / step)
-    size = 1.0 + float(np.abs((prox - w) / step).max() + (penalty.l2 * np.abs(w)).max())
+    size = 1.0 + float((np.abs(w) / step).max() + (penalty.l2 * np.abs(w)).max())
     return Answer(found, (
         Certificate("fenchel_young_gap", gap, 1e-10, "value + conjugate of the slope - slope · w is 0 exactly for a "
                     "subgradient (relative)"),
