@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -117,6 +118,10 @@ def _handle_errors(app: FastAPI) -> None:
             response.headers["Allow"] = ", ".join(allowed(app.routes, request.scope))
         return response
 
+    async def gone(request: Request, error: Exception) -> Response:
+        return response_of(Malformed("the client went away before all of the body came"), request.url.path)
+
+    app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(ServiceError, known)
     app.add_exception_handler(MLError, known)
     app.add_exception_handler(RequestValidationError, validation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from tests.api.test_models import spec
 from tests.corpus import cases
 from tests.corpus.case import Case
+from tests.faults.bench import eventually
 from tests.faults.service import Served
 
 CAP = 64 << 20
@@ -136,4 +138,23 @@ def test_a_file_in_a_form_is_the_same_file(watched: Watched):
         expect(answer, case)
         watched.taken += answer.status_code == 201
         watched.check()
+    assert watched.datasets() == watched.taken
+
+
+BROKEN_OFF = (
+    b"Content-Length: 100000\r\n\r\na,b\n1,2\n",
+    b"Transfer-Encoding: chunked\r\n\r\n8\r\na,b\n1,2\n\r\n",
+    b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 9000\r\n\r\n--x\r\n"
+    b'Content-Disposition: form-data; name="file"; filename="a"\r\n\r\na,b\n1,2\n',
+)
+
+
+def test_uploads_that_break_off_leave_nothing(watched: Watched):
+    host = watched.http.base_url.host
+    for rest in BROKEN_OFF:
+        with socket.create_connection((host, watched.http.base_url.port)) as connection:
+            head = f"POST /v1/datasets HTTP/1.1\r\nHost: {host}\r\n".encode()
+            connection.sendall(head + rest)
+    eventually(lambda: watched.served.log.read_text().count("POST /v1/datasets 400") >= len(BROKEN_OFF), 30)
+    watched.check()
     assert watched.datasets() == watched.taken
