@@ -36,14 +36,15 @@ def solve_low_rank(dual: BoxDual, Z: Matrix, *, tol: float, unit: float = 1.0) -
     mean = Z.mean(axis=0)
     state = _State.of(dual, Z - mean)
     gaps, trace = [], []
-    most = float(np.abs(dual.c).max() * (dual.hi - dual.lo).sum())
+    most = float(np.abs(dual.c).max() * (dual.hi - dual.lo).sum()) or np.inf
     for step in range(STEPS):
         trace.append(-(0.5 * float(state.w @ state.w) + float(state.c @ state.beta)))
         gaps.append(float(state.s @ state.low + state.t @ state.high))
         progress.tick(step, STEPS, "interior point steps", dual_objective=trace[-1], duality_gap=gaps[-1])
         scale = min(1.0 + abs(trace[-1]), most)
-        stuck = step > 5 and min(gaps[:-3]) <= gaps[-1]
-        if (gaps[-1] <= CLOSE * scale and np.abs(state.infeasible()).max() <= 1e-10 * scale) or stuck:
+        feasible = np.abs(state.infeasible()).max() <= 1e-10 * np.abs(state.beta).sum()
+        stuck = step > 5 and feasible and min(gaps[:-3]) <= gaps[-1]
+        if (gaps[-1] <= CLOSE * scale and feasible) or stuck:
             break
         state.advance()
     best = min((state.settled(t) for t in TIES), key=lambda found: found[2])
@@ -79,8 +80,9 @@ class _State:
         group = dual.group.ravel()
         ones = (group[:, None] == np.arange(dual.groups)).astype(np.float64)
         half = 0.5 * (dual.hi - dual.lo).ravel()
-        size = np.full(len(half), max(float(np.abs(dual.c).max()), 1e-3))
         beta = dual.lo.ravel() + half
+        slope = Z @ (beta.reshape(len(dual.c), -1).sum(axis=0) @ Z)
+        size = np.full(len(half), float(np.abs(dual.c).max()) or float(np.abs(slope).max()) or 1.0)
         state = cls(dual, Z, len(dual.c), dual.c.ravel(), ones, ones.T @ dual.start.ravel(), beta,
                     np.zeros(dual.groups), half.copy(), half.copy(), size.copy(), size.copy(),
                     np.zeros(Z.shape[1]))  # fmt: skip
@@ -147,7 +149,7 @@ class _State:
         """β with those that lean on a bound put there and the rest solved exactly; v, and the violation."""
         d, shape = self.dual, self.dual.c.shape
         lo, hi = d.lo.ravel(), d.hi.ravel()
-        width, unit = hi - lo, max(float(np.abs(self.c).max()), 1e-3)
+        width, unit = hi - lo, float(np.abs(self.c).max()) or float(np.abs(self._up(self.w)).max()) or 1.0
         beta = self.beta.copy()
         at_lo, at_hi = self.s * unit < tie * self.low * width, self.t * unit < tie * self.high * width
         beta[at_lo], beta[at_hi] = lo[at_lo], hi[at_hi]
@@ -163,5 +165,5 @@ class _State:
             beta[free] = f.beta
             v = -self._up(self._down(beta)) - self.c
         whole, v = beta.reshape(shape), v.reshape(shape)
-        worst = levels(d, whole, v).violation + float(np.abs(self.ones.T @ beta - self.const).max())
+        worst = max(levels(d, whole, v).violation, 0.0) + float(np.abs(self.ones.T @ beta - self.const).max())
         return whole, v, worst

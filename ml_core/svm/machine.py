@@ -8,6 +8,7 @@ import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.bundle import portable
+from ml_core.errors import InvalidParameter, Issue
 from ml_core.kernels import LinearKernel
 from ml_core.solvers.box_dual import BoxDual
 from ml_core.solvers.box_interior_point import solve_low_rank
@@ -16,6 +17,7 @@ from ml_core.solvers.kernel_rows import KernelRows
 from ml_core.solvers.smo import solve_box
 
 LOW_RANK = 300
+COLLAPSED = 1e-12
 
 
 @portable
@@ -61,11 +63,21 @@ class Solving:
 def trained(pair: tuple[int, int], where: Codes, dual: BoxDual, rows: KernelRows, how: Solving, *, cap: float,
             gram: Matrix | None = None) -> Machine:  # fmt: skip
     """Solve the machine's program; in the ν form (two groups) rescale so that free support vectors have yf = 1."""
-    if type(rows.kernel) is LinearKernel and rows.X.shape[1] <= LOW_RANK:
+    if dual.groups == 1 and type(rows.kernel) is LinearKernel and rows.X.shape[1] <= LOW_RANK:
         found = solve_low_rank(dual, rows.X, tol=how.tol)
     else:
         found = solve_box(dual, rows, tol=how.tol, max_iter=how.max_iter, cache_bytes=how.size, gram=gram)
+    if dual.groups == 2:
+        refuse_collapse(found, float(rows.diag.max()))
     return machine_of(pair, where, found, cap)
+
+
+def refuse_collapse(found: BoxSolution, largest: float) -> None:
+    """InvalidParameter where nu is so small that weighted means of the classes coincide and nothing is left of w."""
+    square, mass = -2.0 * found.trace[-1], float(np.abs(found.beta).sum())
+    if square <= COLLAPSED * largest * mass * mass:
+        text = "nu is too small for classes that overlap so much: the margin shrinks to nothing; raise nu"
+        raise InvalidParameter(text, [Issue("/params/nu", "infeasible", text)])
 
 
 def machine_of(pair: tuple[int, int], where: Codes, found: BoxSolution, cap: float) -> Machine:

@@ -1,0 +1,149 @@
+"""The multi-class support vector machine of one common margin."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from ml_core import progress
+from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.base import SQUARES, Classifier, Cost
+from ml_core.capabilities import Scores, Weighted
+from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.params import MaxIter, Seed, Tol
+from ml_core.registry import algorithm
+from ml_core.solvers.crammer_singer_sweeps import sweep_classes
+from ml_core.svm.class_weights import ClassWeight, class_weights
+from ml_core.svm.kernel_svm import Penalty
+from ml_core.svm.report import MOST_ROWS
+
+WORK = 5e7
+EPS = float(np.finfo(float).eps)
+
+
+@algorithm("crammer_singer_svm")
+class CrammerSingerSVM(Weighted, Scores, Classifier):
+    """Linear scores of all classes at once, with a margin between the own class and every other.
+
+    min ½ Σᵣ‖Mᵣ‖² + C Σᵢ cᵢsᵢ ξᵢ,  M_{yᵢ}·xᵢ - Mᵣ·xᵢ ≥ 1 - [r = yᵢ] - ξᵢ for all i, r; the label of largest score is
+    predicted. The intercept is the slope of a column of ones and penalised with the rest. At the optimum Σᵣ Mᵣ = 0;
+    for two classes M₁ - M₀ is `soft_margin_svm` without intercept for the price 2C. Dual: rows α (n, K), Σᵣ αᵢᵣ = 0,
+    αᵢᵣ ≤ C cᵢsᵢ [r = yᵢ], Mᵣ = Σ αᵢᵣ xᵢ; it is raised row by row, all classes at once, exactly; O(n d K) a round.
+    Primal, dual, gap, slacks and each row's margin M_y·x - max over other classes are in the diagnostics.
+
+    References
+    ----------
+    Crammer, Singer (2001), On the algorithmic implementation of multiclass kernel-based vector machines, JMLR 2.
+    Keerthi, Sundararajan, Chang, Hsieh, Lin (2008), A sequential dual method for large scale multi-class linear SVMs,
+    KDD.
+    """
+
+    queue = "long"
+    complexity = "O(n d K) per round"
+    tags = ("parametric", "discriminative", "linear", "maximum_margin")
+    largest = SQUARES
+    example_params = {"C": 1.0}  # noqa: RUF012 - annotated ClassVar in the base
+
+    coef_: Annotated[Matrix, "(K, d) slopes of each class's score"]
+    intercept_: Annotated[Vector, "(K,) scores at x = 0"]
+    dual_: Annotated[Matrix, "(n, K) α of the rows of positive weight"]
+    class_weight_: Annotated[Vector, "(K,) factor on C of each class's rows"]
+    n_iter_: Annotated[int, "rounds over the rows"]
+    dual_trace_: Vector
+    gap_trace_: Vector
+
+    def __init__(
+        self,
+        *,
+        C: Penalty = 1.0,
+        fit_intercept: Annotated[bool, Field(description="A penalised intercept per class; otherwise 0.")] = True,
+        class_weight: ClassWeight = None,
+        tol: Annotated[Tol, Field(description="Largest violation of a row's conditions, in score units.")] = 1e-5,
+        max_iter: Annotated[MaxIter, Field(description="Most rounds over the rows.")] = 20_000,
+        random_state: Seed = 0,
+    ) -> None:
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def cost(self, n: int, d: int, k: int = 1) -> Cost:
+        """Some hundred rounds."""
+        return Cost(flops=600.0 * n * d * k, memory_bytes=8.0 * n * (d + k + 4))
+
+    def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, y, s)
+        cap, Z = self.C * s * self.class_weight_[y], self._with_ones(X)
+        n, K = len(Z), len(self.classes_)
+        alpha, W = np.zeros((n, K)), np.zeros((K, Z.shape[1]))
+        square = np.maximum(np.einsum("ij,ij->i", Z, Z), np.finfo(float).tiny)
+        order, tol, done, worst = np.arange(n), float(self.tol), 0, np.inf
+        state = np.array([n, max(1.0, tol), 1.0 + int(self.random_state) % (1 << 40)])
+        each, trace, gaps = max(1, int(WORK / (4 * Z.size * K))), [], []
+        while done < self.max_iter and worst > tol:
+            rounds, worst = sweep_classes(Z, y, cap, square, alpha, W, order, state, tol,
+                                          min(each, int(self.max_iter) - done))  # fmt: skip
+            done += rounds
+            worst = worst if state[0] == n and worst <= tol else max(worst, 2 * tol)
+            primal, dual = _objectives(Z @ W.T, y, cap, alpha, W)
+            trace.append(dual)
+            gaps.append(primal - dual)
+            progress.tick(done, int(self.max_iter), "rounds", dual_objective=dual, duality_gap=gaps[-1])
+        W = alpha.T @ Z
+        self.coef_ = np.ascontiguousarray(W[:, : X.shape[1]])
+        self.intercept_ = W[:, -1].copy() if self.fit_intercept else np.zeros(K)
+        self.dual_, self.n_iter_ = alpha, done
+        self.dual_trace_, self.gap_trace_ = np.array(trace), np.array(gaps)
+        if worst > tol:
+            self._note("not_converged", f"stopped after {done} rounds with a duality gap of {gaps[-1]:.3g}",
+                       "standardise the columns, raise max_iter or lower C")  # fmt: skip
+
+    def _with_ones(self, X: Matrix) -> Matrix:
+        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+
+    def _scores(self, X: Matrix) -> Matrix | Vector:
+        F = X @ self.coef_.T + self.intercept_
+        return F if F.shape[1] > 2 else F[:, 1] - F[:, 0]
+
+    def _decide(self, X: Matrix) -> Codes:
+        scores = self._scores(X)
+        return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+
+    def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
+        W = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
+        F, cap = self._with_ones(X) @ W.T, self.C * s * self.class_weight_[y]
+        own = F[np.arange(len(F)), y]
+        other = np.where(np.arange(F.shape[1]) == y[:, None], -np.inf, F).max(axis=1)
+        slack = np.maximum(0.0, 1.0 - (own - other))
+        out = Diagnostics(summary={"training_accuracy": float(np.average(self._decide(X) == y, weights=s)),
+                                   "rounds": self.n_iter_, "total_slack": float(slack.sum())})  # fmt: skip
+        out.matrices["coef"] = self.coef_
+        size = float(np.abs(self.coef_).sum(axis=0).max()) + 1e-300
+        out.certificates.append(Certificate("sum_of_scores", float(np.abs(W.sum(axis=0)).max()) / size, 1e-9,
+                                            "Σ over the classes of their slopes is 0, relative"))  # fmt: skip
+        if len(X) == len(self.dual_):
+            primal, dual = _objectives(F, y, cap, self.dual_, W)
+            rounding = 256 * EPS * (float(np.abs(F).max()) + 1) * (cap.sum() + np.abs(self.dual_).sum())
+            out.summary |= {"primal": primal, "dual": dual, "duality_gap": primal - dual,
+                            "support_vectors": int(np.sum(self.dual_.any(axis=1)))}  # fmt: skip
+            out.certificates.append(Certificate("duality_gap", primal - dual, float(self.tol * cap.sum() + rounding),
+                                                "primal less dual objective; at most tol times C Σ s"))  # fmt: skip
+            out.traces["dual_objective"], out.traces["duality_gap"] = self.dual_trace_, self.gap_trace_
+        worst = np.argsort(own - other, kind="stable")[:MOST_ROWS]
+        out.tables["smallest_margins"] = Table(
+            ("row", "label", "margin", "slack"),
+            [[int(i), str(self.classes_[y[i]]), float(own[i] - other[i]), float(slack[i])] for i in worst])  # fmt: skip
+        return out
+
+
+def _objectives(F: Matrix, y: Codes, cap: Vector, alpha: Matrix, W: Matrix) -> tuple[float, float]:
+    """Primal and dual from scores F (n, K): the dual is Σ αᵢ_yᵢ - ½‖W‖², for Σᵣ αᵢᵣ = 0."""
+    rows = np.arange(len(F))
+    ahead = F + 1.0
+    ahead[rows, y] -= 1.0
+    slack, half = ahead.max(axis=1) - F[rows, y], 0.5 * float((W * W).sum())
+    return half + float(cap @ slack), float(alpha[rows, y].sum()) - half
