@@ -123,11 +123,11 @@ def search(
 ) -> tuple[list[Run], Solution]:  # fmt: skip
     """Climbs from the start and from `restarts` random places; the last run is over all rows, and the best.
 
-    Of more than 600 rows, a seeded sample of 400 is climbed from every start (by `on_sample`), all rows from where the
-    best of these ended.
+    Of several starts and more than 600 rows, a seeded sample of 400 is climbed from every start (by `on_sample`), all
+    rows from where the best of these ended.
     """
     starts = [space.start, *_random(space, restarts, seed)]
-    if len(task.y) > SAMPLE_FROM:
+    if restarts and len(task.y) > SAMPLE_FROM:
         some = task.take(np.sort(generator(seed, 1).permutation(len(task.y))[:SAMPLE_ROWS]))
         runs = [climb(some, space, s, on_sample, 10 * tol, max_iter)[0] for s in starts]
         best = max(runs, key=lambda r: r.value)
