@@ -42,6 +42,7 @@ class KernelPerceptron(Scores, Classifier):
     largest = SQUARES
     complexity = "O(n² d + n · corrections)"
     tags = ("nonparametric", "kernel", "discriminative", "online")
+    example_params = {"max_epochs": 50}  # noqa: RUF012 - annotated ClassVar in the base
 
     expansion_: Annotated[Expansion, "scores: rows with a weight, and their weights"]
     dual_coef_: Annotated[Matrix, "(n, 1) or (n, K) weights a of all rows"]
