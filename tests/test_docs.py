@@ -80,9 +80,9 @@ def test_add_an_algorithm_example_fits_and_certifies(tmp_path):
 import sys, json, numpy as np, ml_core.linear
 ml_core.linear.__path__.append({str(tmp_path)!r})
 from ml_core.registry import build, algorithms
-from service.api.schemas import estimator_schemas
+from service.api.spec_schemas import spec_schemas
 assert "constant_regression" in algorithms()
-assert "ConstantRegressionSpec" in estimator_schemas()
+assert "ConstantRegressionSpec" in spec_schemas()
 e = build({{"algorithm": "constant_regression", "params": {{"shrink": 1.0}}}})
 X, y = np.zeros((3, 1)), np.array([1.0, 2.0, 6.0])
 e.fit(X, y)

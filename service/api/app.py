@@ -30,7 +30,8 @@ from service.api.middleware import AccessLog, Envelope
 from service.api.problems import FieldProblem, Problem, document, response_of, simple
 from service.api.routes import algorithms, aliases, changes, datasets, jobs, metrics, models, operations, predict
 from service.api.row_schemas import MEMBERS
-from service.api.schemas import PosteriorRequest, PredictRequest, TransformRequest, estimator_schemas
+from service.api.schemas import PosteriorRequest, PredictRequest, TransformRequest
+from service.api.spec_schemas import link, spec_schemas
 from service.container import Services
 from service.errors import Conflict, Malformed, NotAcceptable, ServiceError, TooLarge, UnknownMediaType
 from service.loopback import beyond_loopback
@@ -150,7 +151,7 @@ def _openapi(app: FastAPI) -> Json:
                            license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
                            tags=[{"name": t} for t in TAGS])  # fmt: skip
         parts = made.setdefault("components", {}).setdefault("schemas", {})
-        parts |= estimator_schemas()
+        parts |= spec_schemas()
         field = FieldProblem.model_json_schema()
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         problem.pop("$defs", None)
@@ -161,7 +162,8 @@ def _openapi(app: FastAPI) -> Json:
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{}, {"key": []}]
         _refusals(made)
-        _link(made)
+        link(made)
+        _problems(made)
         app.openapi_schema = made
     return app.openapi_schema
 
@@ -177,18 +179,13 @@ def _refusals(made: Json) -> None:
             operation["responses"].setdefault(str(status), answer)
 
 
-def _link(node: Any) -> None:
-    """Replace `x-spec: estimator` by a reference to the union, and FastAPI's own 422 by a problem."""
+def _problems(node: Any) -> None:
+    """Replace FastAPI's own 422 by a problem."""
     if isinstance(node, list):
         for value in node:
-            _link(value)
-    if not isinstance(node, dict):
-        return
-    if node.get("x-spec") == "estimator":
-        kept = {k: node[k] for k in ("description",) if k in node}
-        node.clear()
-        node.update({"$ref": "#/components/schemas/EstimatorSpec", **kept})
-    if node.get("$ref") == "#/components/schemas/HTTPValidationError":
-        node["$ref"] = "#/components/schemas/Problem"
-    for value in node.values():
-        _link(value)
+            _problems(value)
+    if isinstance(node, dict):
+        if node.get("$ref") == "#/components/schemas/HTTPValidationError":
+            node["$ref"] = "#/components/schemas/Problem"
+        for value in node.values():
+            _problems(value)

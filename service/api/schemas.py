@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from ml_core.registry import algorithms
 from service.api.encoding_schema import Encoding
 from service.api.examined_schemas import Novelty, RowProblem
 from service.api.row_schemas import CONDITIONS, NoValidation, RowChoice, Validation, Where
@@ -271,20 +270,3 @@ class Certified(Open):
     matrices: Json = Field(description="Matrices by name.")
     warnings: list[Any] = Field(description="code, message, advice.")
 
-
-def estimator_schemas() -> dict[str, Json]:
-    """Components of the OpenAPI document: one spec schema per algorithm, and their union by `algorithm`."""
-    parts: dict[str, Json] = {}
-    mapping: dict[str, str] = {}
-    for name, entry in algorithms().items():
-        title = "".join(word.capitalize() for word in name.split("_")) + "Spec"
-        params = entry.params_schema() | {"description": entry.summary}
-        parts[title] = {
-            "type": "object", "title": title, "additionalProperties": False, "required": ["algorithm"],
-            "description": entry.summary,
-            "properties": {"algorithm": {"type": "string", "const": name}, "params": params},
-        }  # fmt: skip
-        mapping[name] = f"#/components/schemas/{title}"
-    union = {"oneOf": [{"$ref": ref} for ref in mapping.values()],
-             "discriminator": {"propertyName": "algorithm", "mapping": mapping}}  # fmt: skip
-    return parts | {"EstimatorSpec": union}

@@ -8,6 +8,8 @@ import shutil
 import pytest
 from openapi_spec_validator import validate
 
+from ml_core.kernels import KERNELS
+from ml_core.losses.every import LOSSES
 from ml_core.registry import algorithms
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -64,6 +66,19 @@ def test_union_holds_every_algorithm_with_bounds(document):
     params = document["components"]["schemas"]["KMeansSpec"]["properties"]["params"]["properties"]
     assert params["n_clusters"]["description"]
     assert "x-spec" not in str(document)
+
+
+def test_kernels_and_losses_are_unions_that_nest(document):
+    parts = document["components"]["schemas"]
+    assert set(parts["KernelSpec"]["discriminator"]["mapping"]) == set(KERNELS)
+    assert parts["ScaleKernel"]["properties"]["term"] == {"$ref": "#/components/schemas/KernelSpec"}
+    assert parts["RbfKernel"]["properties"]["kernel"]["const"] == "rbf"
+    assert "kernel" in parts["RbfKernel"]["required"]
+    kernel = parts["KernelSvmSpec"]["properties"]["params"]["properties"]["kernel"]
+    assert kernel["$ref"] == "#/components/schemas/KernelSpec"
+    assert set(parts["LossSpec"]["anyOf"][0]["enum"]) == set(LOSSES)
+    for name in ("KernelSpec", "LossWithParameters", "EstimatorSpec"):
+        assert all(member["$ref"].rpartition("/")[2] in parts for member in parts[name]["oneOf"])
 
 
 def body_of(document, operation):
