@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,6 +33,7 @@ NUMBERS = (
     st.integers(-(10**18), 10**18).map(str),
     st.integers(-99, 99).map(str),
     st.decimals(allow_nan=False, allow_infinity=False).map(str),
+    st.integers(1000, 999_999).map(lambda n: f"{n / 1000:.3f}"),
 )
 
 
@@ -42,6 +44,8 @@ def texts(draw):
     feed, mark = draw(st.sampled_from(["\n", "\n", "\r\n", "\r"])), draw(st.sampled_from([",", ",", ";", "\t", "|"]))
     kinds = [draw(st.sampled_from(NUMBERS)) for _ in range(width)]
     cells = [[draw(kind) for kind in kinds] for _ in range(rows)]
+    if mark != "," and draw(st.booleans()):
+        cells = [[cell.replace(".", ",") for cell in row] for row in cells]
     for _ in range(draw(st.integers(0, 3))):
         cells[draw(st.integers(0, rows - 1))][draw(st.integers(0, width - 1))] = draw(st.sampled_from(MESSY))
     if draw(st.booleans()):
@@ -72,12 +76,19 @@ def outcome(raw, options, monkeypatch, least, block=1 << 22):
     return got.table.schema.types, got.table.column_names, columns, got.types, got.source, got.warnings
 
 
-@given(texts(), st.sampled_from([{}, {"on_error": "skip"}, {"null_values": ("", "-99", "0")}]),
+@given(texts(), st.sampled_from([{}, {"on_error": "skip"}, {"null_values": ("", "-99", "0")}, {"decimal": ","},
+                                 {"decimal": "."}]),
        st.sampled_from([7, 64, 1 << 22]))  # fmt: skip
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example("a,b\n1,2\n3,x\n", {}, 7)
 @example("a,b\n1,2.5\n3,12345678901234567\n", {}, 1 << 22)
 @example('a"b,c\n1,2\n3,"4\n5"\n', {}, 1 << 22)
+@example("a;b\n1,234;2\n3,456;4\n", {}, 1 << 22)
+@example("a;b\n1,234;2\n3,4567;4\n", {}, 7)
+@example("a;b\n1.234;2.5\n3.456;4\n", {}, 1 << 22)
+@example('a,b\n"1,5",2\n3,4\n', {"decimal": ","}, 1 << 22)
+@example('a,b\n1,2\n3,4\n', {"decimal": ","}, 1 << 22)
+@example('a; "b"\n1.234; "2"\n3.456; "4"\n', {}, 1 << 22)
 def test_what_the_loops_read_is_what_the_text_says(monkeypatch, text, options, block):
     raw = text.encode()
     assert outcome(raw, options, monkeypatch, 0, block) == outcome(raw, options, monkeypatch, math.inf)
@@ -114,6 +125,27 @@ def test_the_nearest_double(mantissa, power):
         assert struct.pack("<q", bits) == struct.pack("<d", wanted)
 
 
+@pytest.mark.parametrize(("mark", "cells", "kinds"), [
+    (",", ["1,5", "2,25"], ["double", "int64"]),
+    (",", ["1,500", "2,250"], ["string", "int64"]),
+    (",", ["1.5", "2,25"], ["string", "int64"]),
+    (".", ["1.5", "2.25"], ["double", "int64"]),
+    (".", ["1.500", "2.250"], ["string", "int64"]),
+    (".", ["1.500", "0.250"], ["double", "int64"]),
+])  # fmt: skip
+def test_decimals_between_semicolons_are_numbers_at_once_unless_their_mark_may_part_thousands(
+    monkeypatch, tmp_path, mark, cells, kinds
+):
+    monkeypatch.setattr(regular, "LEAST_BYTES", 0)
+    cells, path = 2 * cells, tmp_path / "t.csv"
+    path.write_text("a;b\n" + "".join(f"{cell};{i}\n" for i, cell in enumerate(cells)))
+    how = replace(dialect(path.read_text(), True, ReadOptions()), decimal=mark)
+    table = regular.read_regular(path, how, ReadOptions(), tmp_path, doubtful=True).table
+    assert [str(kind) for kind in table.schema.types] == kinds
+    if kinds[0] == "double":
+        assert table.column(0).to_pylist() == [float(cell.replace(",", ".")) for cell in cells]
+
+
 @pytest.mark.parametrize("different", [1, 70_000, 50])
 def test_texts_are_counted_exactly(different, tmp_path, monkeypatch):
     monkeypatch.setattr(words, "IN_MEMORY", 1)
@@ -121,6 +153,16 @@ def test_texts_are_counted_exactly(different, tmp_path, monkeypatch):
     wanted = len(set(texts.to_pylist()) - {None})
     assert words.count_distinct(texts) == words.count_distinct(texts, tmp_path) == wanted
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", [*range(20), 100])
+def test_texts_that_differ_in_one_byte_are_two(size):
+    base = [bytearray(b"a" * size) for _ in range(size + 1)]
+    for i in range(size):
+        base[i][i] = 98
+    texts = [bytes(text).decode() for text in base] + ["a" * longer for longer in range(size + 9)]
+    many = pa.array(texts * (words.FEW // len(texts) + 1))
+    assert words.count_distinct(many) == len(set(texts))
 
 
 def test_words_that_are_there_are_found():

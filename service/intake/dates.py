@@ -74,7 +74,8 @@ def instants(cells: pa.Array, zone: str | None) -> pa.Array | None:
 
 def days(cells: pa.Array) -> pa.Array | None:
     """ISO dates, slashes for dashes allowed; None when a cell is no real date."""
-    return real(cast(pc.replace_substring(cells, "/", "-"), pa.date32()))
+    values = cast(cells, pa.date32())
+    return real(values if values is not None else cast(pc.replace_substring(cells, "/", "-"), pa.date32()))
 
 
 def day_and_month(cells: pa.Array) -> tuple[pa.Array, Json] | None:

@@ -63,6 +63,10 @@ class Cells:
     regular: bool = False
     laid: Laid | None = None
 
+    def doubtful(self, options: ReadOptions) -> bool:
+        """Whether decimal marks were guessed where they may part thousands."""
+        return options.decimal is None and (self.source["delimiter"] == ";" or self.dialect.decimal == ",")
+
 
 def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str, int]:
     """A UTF-8 file with the same text, the encoding found, and how many double quotes it has."""
@@ -173,7 +177,7 @@ def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
 
 
 def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: Cells) -> pa.Table:
-    found = read_regular(path, how, options, shelf.folder)
+    found = read_regular(path, how, options, shelf.folder, doubtful=cells.doubtful(options))
     if found is not None:
         cells.regular, cells.laid = True, found.laid
         return _kept(found.table, how, [], path, cells)

@@ -1,4 +1,4 @@
-"""Runs of decimal digits, eight at a time, for the compiled readers of text."""
+"""Eight bytes at once, and runs of decimal digits by them, for the compiled readers of text."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Int = Any  # of Python or of NumPy
 
 SKIP, INTEGER, NUMBER, TEXT = 0, 1, 2, 3
 MISSING, PLAIN, DOUBLED = 0, 1, 2  # of a cell: null, as it stands, with doubled quotes inside
-LF, CR, QUOTE, MINUS, PLUS, POINT, E_SMALL, E_BIG = 10, 13, 34, 45, 43, 46, 101, 69
+LF, CR, QUOTE, MINUS, PLUS, E_SMALL, E_BIG = 10, 13, 34, 45, 43, 101, 69
 MOST_DIGITS, EXACT_DIGITS = 18, 15
 LEAST_POWER, MOST_POWER = -342, 308
 BAD = 1 << 30
@@ -117,7 +117,7 @@ def _hard(data: Bytes, begin: Int, point: Int, end: Int) -> tuple[Int, Int]:
 
 
 @merged
-def _number(data: Bytes, at: Int) -> tuple[Int, Int]:
+def _number(data: Bytes, at: Int, decimal: Int) -> tuple[Int, Int]:
     """The decimal number that begins here: where it ends, and the bits of its value; (−1, 0) as in `_hard`.
 
     The sign goes into the bits without a branch, which no processor would foresee.
@@ -129,7 +129,7 @@ def _number(data: Bytes, at: Int) -> tuple[Int, Int]:
     bits: Int = np.int64(0)
     if whole == 0 or (whole > 1 and data[np.uintp(begin)] == ZERO):
         return -1, bits
-    if data[np.uintp(point)] == POINT:
+    if data[np.uintp(point)] == decimal:
         end, mantissa = many_digits(data, point + 1, mantissa)
         if end == point + 1:
             return -1, bits
@@ -202,20 +202,20 @@ def _arguments() -> tuple[Any, ...]:
     rows = 4
     whole = np.zeros((2, rows), np.int64)
     return (
-        *read_only(np.frombuffer(text, np.uint8)), np.array([1, 2, 3], np.int8), np.array([0, 1, 0], np.int32), 44,
-        *read_only(np.frombuffer(b"NA", np.uint8)), np.array([0, 2], np.int64), whole, whole.view(np.float64),
+        *read_only(np.frombuffer(text, np.uint8)), np.array([1, 2, 3], np.int8), np.array([0, 1, 0], np.int32), 44, 46,
+        *read_only(np.frombuffer(b"NA", np.uint8)), np.array([0, 2], np.int64), whole,
         np.zeros((3, rows), np.uint8), np.zeros((1, rows, 2), np.int32), np.zeros(3, np.uint8),
     )  # fmt: skip
 
 
 @compiled(_arguments)
 def scan(  # noqa: C901, PLR0912 - compiled loop
-    data: Bytes, kinds: Any, slots: Any, delimiter: Int, words: Bytes, ends: Any,
-    whole: Any, real: Any, marks: Any, places: Any, odd: Any,
+    data: Bytes, kinds: Any, slots: Any, delimiter: Int, decimal: Int, words: Bytes, ends: Any,
+    whole: Any, marks: Any, places: Any, odd: Any,
 ) -> tuple[Int, Int]:  # fmt: skip
     """Read the records of a block, whose last byte is a line feed; how many there were and where the last one ended.
 
-    `kinds` (d,) of the columns, `slots` (d,) their rows in `whole` and `real` (one memory, k × n) or `places`
+    `kinds` (d,) of the columns, `slots` (d,) their rows in `whole` (k × n, the bits of decimals) or `places`
     (t × n × 2). `marks` (d × n) tells missing cells; a column with a cell that is not plainly of its kind is `odd`.
     It ends early when n rows are full; with −1 rows at a record that is not regular.
     """
@@ -234,7 +234,7 @@ def scan(  # noqa: C901, PLR0912 - compiled loop
                     stop, count = _integer(data, at + quoted)
                     whole[np.uintp(slots[j]), np.uintp(row)] = count
                 else:
-                    stop, bits = _number(data, at + quoted)
+                    stop, bits = _number(data, at + quoted, decimal)
                     whole[np.uintp(slots[j]), np.uintp(row)] = bits
                 marks[np.uintp(j), np.uintp(row)] = PLAIN
                 if stop >= 0:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -66,9 +69,18 @@ def grouped_note(cells: pa.Array, marks: str, decimal: str) -> Json:
     return warning("thousands_separators", f"{text}{cell!r}).", advice) | {"mark": mark}
 
 
+def _one_group(decimal: str) -> str:
+    return rf"[+-]?[1-9]\d{{0,2}}[{decimal}]\d{{3}}"
+
+
+def may_part(marked: Iterable[str], decimal: str) -> bool:
+    """Whether the mark of all these cells may part thousands, as `doubtful_note` asks of a whole column."""
+    return all(re.fullmatch(_one_group(decimal), cell) for cell in marked)
+
+
 def doubtful_note(sample: pa.Array, cells: pa.Array, decimal: str) -> tuple[Json, ...]:
     """The warning that each number has exactly three digits after its only mark, which might part thousands."""
-    pattern = rf"^[+-]?[1-9]\d{{0,2}}[{decimal}]\d{{3}}$"
+    pattern = f"^{_one_group(decimal)}$"
     marked = rf"[{decimal}]"
     for every in (sample, cells):
         some = every.filter(pc.fill_null(pc.match_substring_regex(every, marked), False))

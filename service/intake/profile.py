@@ -85,17 +85,18 @@ def _moments(ordered: np.ndarray[Any, Any]) -> tuple[float, float | None]:
     if scale == 0.0:
         return 0.0, 0.0 if ordered.size > 1 else None
     exponent = max(-1023, min(math.frexp(scale)[1], 1023))
-    factor = math.ldexp(1.0, -exponent)
+    factor, room = math.ldexp(1.0, -exponent), np.empty(min(STEP, ordered.size))
 
     def scaled() -> Iterator[np.ndarray[Any, Any]]:
         for start in range(0, ordered.size, STEP):
-            yield ordered[start : start + STEP] * factor
+            part = ordered[start : start + STEP]
+            yield np.multiply(part, factor, out=room[: part.size])
 
     mean = math.fsum(float(part.sum()) for part in scaled()) / ordered.size
     back = finite(_ldexp(mean, exponent))
     if ordered.size == 1:
         return back if back is not None else 0.0, None
-    squares = math.fsum(float(np.square(part - mean).sum()) for part in scaled())
+    squares = math.fsum(float(np.square(np.subtract(part, mean, out=part), out=part).sum()) for part in scaled())
     deviation = math.sqrt(squares / (ordered.size - 1))
     return back if back is not None else 0.0, finite(_ldexp(deviation, exponent))
 

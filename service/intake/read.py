@@ -97,9 +97,7 @@ def _of_text(
     cells = read_cells(path, options, shelf)
     names, notes = tidy_names(cells.names)
     notes = [*seen, *notes]
-    decimal, mark = cells.dialect.decimal, cells.source["delimiter"]
-    doubtful = options.decimal is None and (mark == ";" or decimal == ",")
-    rules = Rules(decimal, options.nulls, options.null_values is None, doubtful)
+    rules = Rules(cells.dialect.decimal, options.nulls, options.null_values is None, cells.doubtful(options))
     wanted = _wanted(options, names)
     masks: list[pa.Array] = []
 

@@ -12,7 +12,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +24,7 @@ from service.intake.cutting import fields
 from service.intake.findings import ReadOptions
 from service.intake.kernels import INTEGER, LF, MISSING, NUMBER, SKIP, TEXT, Bytes, scan
 from service.intake.laid import Laid, room_for
+from service.intake.numerals import COMMA, POINT, may_part
 from service.intake.places import boundary, census, gather
 from service.intake.sniff import HEAD, Dialect
 from service.intake.store import Store
@@ -34,7 +35,9 @@ SAMPLE_ROWS = 1000
 MARKS = frozenset(map(chr, range(1, 128))) - frozenset('0123456789+-.eE"\r\n')
 BOM = b"\xef\xbb\xbf"
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+DECIMAL = {
+    mark: re.compile(rf"-?(0|[1-9][0-9]*)(\{mark}[0-9]+)?([eE][+-]?[0-9]{{1,3}})?") for mark in (POINT, COMMA)
+}
 ARROW = {INTEGER: pa.int64(), NUMBER: pa.float64()}
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,12 +53,13 @@ class Plan:
 
     data: Bytes
     delimiter: int
+    decimal: int
     words: tuple[bytes, ...]
     kinds: Any
 
     def having(self, kinds: Any) -> Plan:
         """The same for other kinds."""
-        return Plan(self.data, self.delimiter, self.words, kinds)
+        return replace(self, kinds=kinds)
 
 
 class Regular(NamedTuple):
@@ -75,10 +79,13 @@ class Part(NamedTuple):
     odd: Any
 
 
-def read_regular(path: Path, how: Dialect, options: ReadOptions, folder: Path) -> Regular | None:
+def read_regular(
+    path: Path, how: Dialect, options: ReadOptions, folder: Path, *, doubtful: bool = False
+) -> Regular | None:
     """The table with columns "0", "1", …, mapped from files in `folder`; None when the text is not regular.
 
-    Columns are int64, float64 or string, of which only the last are still to be typed.
+    Columns are int64, float64 or string, of which only the last are still to be typed. `doubtful`: decimal marks may
+    part thousands.
     """
     mark = how.delimiter
     if path.stat().st_size < LEAST_BYTES or len(how.names) < 2 or how.trailing or mark not in MARKS:
@@ -87,10 +94,11 @@ def read_regular(path: Path, how: Dialect, options: ReadOptions, folder: Path) -
     begin = _body(bytes(data[:HEAD]), how)
     if begin is None or begin >= data.size:
         return None
-    kinds = _kinds(bytes(data[begin : begin + HEAD]), how, options)
+    kinds = _kinds(bytes(data[begin : begin + HEAD]), how, options, doubtful)
     if kinds is None:
         return None
-    plan = Plan(data[begin:], ord(mark), tuple(word.encode() for word in options.nulls), kinds)
+    words = tuple(word.encode() for word in options.nulls)
+    plan = Plan(data[begin:], ord(mark), ord(how.decimal), words, kinds)
     try:
         spans, bound = _spans(plan.data)
         with full_disk(), ThreadPoolExecutor(_cores()) as pool:
@@ -132,24 +140,24 @@ def _body(head: bytes, how: Dialect) -> int | None:
     return end if head[end - 1 : end] == b"\n" else None
 
 
-def _kinds(head: bytes, how: Dialect, options: ReadOptions) -> Any | None:
+def _kinds(head: bytes, how: Dialect, options: ReadOptions, doubtful: bool) -> Any | None:
     """The kind of each column by its first cells; None when these are not regular.
 
-    All are text where numbers need a second look: types are stated, a comma may be the decimal mark, a word for a
-    missing value is a number.
+    All are text where types are stated or a word for a missing value is a number, and so are decimals whose mark may
+    part thousands: they need a second look.
     """
     rows = fields(head.decode(errors="ignore"), how.delimiter, complete=False)[:SAMPLE_ROWS]
     if not rows or {len(row) for row in rows} != {len(how.names)}:
         return None
-    kinds, nulls = np.full(len(how.names), TEXT, np.int8), options.nulls
-    if options.types or how.decimal != "." or any(map(DECIMAL.fullmatch, nulls)):
+    kinds, nulls, decimal = np.full(len(how.names), TEXT, np.int8), options.nulls, DECIMAL[how.decimal]
+    if options.types or how.decimal == how.delimiter or any(map(decimal.fullmatch, nulls)):
         return kinds
-    doubtful = how.delimiter == ";" and options.decimal is None
     for j, column in enumerate(zip(*rows, strict=True)):
         cells = [cell for cell in column if cell not in nulls]
+        marked = [cell for cell in cells if how.decimal in cell]
         if cells and all(map(WHOLE.fullmatch, cells)):
             kinds[j] = INTEGER
-        elif cells and not doubtful and all(map(DECIMAL.fullmatch, cells)) and any("." in cell for cell in cells):
+        elif marked and all(map(decimal.fullmatch, cells)) and not (doubtful and may_part(marked, how.decimal)):
             kinds[j] = NUMBER
     return kinds
 
@@ -217,7 +225,7 @@ def _part(plan: Plan, start: int, stop: int) -> Part:
     words = np.frombuffer(b"".join(plan.words) or b" ", np.uint8)
     ends = np.cumsum([len(word) for word in plan.words], dtype=np.int64)
     rows, end = scan(
-        data, plan.kinds, slots, plan.delimiter, words, ends, numbers, numbers.view(np.float64), marks, places, odd
+        data, plan.kinds, slots, plan.delimiter, plan.decimal, words, ends, numbers, marks, places, odd
     )
     if rows < 0 or end != data.size:
         raise _Irregular
