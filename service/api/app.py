@@ -119,15 +119,16 @@ def _handle_errors(app: FastAPI) -> None:
             response.headers["Allow"] = ", ".join(allowed(app.routes, request.scope))
         return response
 
-    async def gone(request: Request, error: Exception) -> Response:
-        return response_of(Malformed("the client went away before all of the body came"), request.url.path)
-
-    app.add_exception_handler(ClientDisconnect, gone)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(ServiceError, known)
     app.add_exception_handler(MLError, known)
     app.add_exception_handler(RequestValidationError, validation)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unknown)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return response_of(Malformed("the client went away before all of the body came"), request.url.path)
 
 
 def _rid(request: Request) -> Any:
