@@ -111,9 +111,8 @@ def _handle_errors(app: FastAPI) -> None:
         cause = error.__cause__
         if isinstance(cause, (ServiceError, MLError)):
             return await known(request, cause)
-        response = simple(
-            status, str(getattr(error, "detail", "")), str(getattr(error, "detail", "")), request.url.path
-        )
+        detail = str(getattr(error, "detail", ""))
+        response = simple(status, detail, detail, request.url.path)
         response.headers.update(getattr(error, "headers", None) or {})
         if status == 405:
             response.headers["Allow"] = ", ".join(allowed(app.routes, request.scope))
