@@ -24,13 +24,13 @@ LEAST = 1e-12
 
 def _classifier(value: Any) -> Estimator:
     found = build(value) if isinstance(value, dict) else value
-    if not isinstance(found, Classifier):
+    if not isinstance(found, Estimator) or getattr(found, "_estimator_type", None) != "classifier":
         text = f"expected a classifier, got {type(found).__name__}"
         raise InvalidParameter(text, [Issue("/algorithm", "not_a_classifier", text)])
     return found
 
 
-ClassifierSpec = Annotated[Any, *params.nested(_classifier, "classifier")]
+ClassifierSpec = Annotated[Any, *params.nested(_classifier, "estimator")]
 
 
 @algorithm("calibrated")

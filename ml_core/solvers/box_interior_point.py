@@ -53,7 +53,8 @@ def solve_low_rank(dual: BoxDual, Z: Matrix, *, tol: float, unit: float = 1.0) -
     b, free = multipliers(dual, beta, v)
     trace.append(dual_value(dual, beta, v))
     gaps.append(gap(dual, beta, v, b))
-    return BoxSolution(beta, v, b, free, worst, len(trace), worst <= tol * unit, 0, trace, gaps)
+    slack = levels(dual, beta, v).violation
+    return BoxSolution(beta, v, b, free, slack, len(trace), worst <= tol * unit, 0, trace, gaps)
 
 
 @dataclass
