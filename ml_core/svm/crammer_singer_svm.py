@@ -12,10 +12,11 @@ from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import Scores, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.class_weights import ClassWeight
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.crammer_singer_sweeps import sweep_classes
-from ml_core.svm.class_weights import ClassWeight, class_weights
+from ml_core.svm.class_weights import class_factors
 from ml_core.svm.kernel_svm import Penalty
 from ml_core.svm.report import MOST_ROWS
 
@@ -76,7 +77,7 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         return Cost(flops=600.0 * n * d * k, memory_bytes=8.0 * n * (d + k + 4))
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, y, s)
+        self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
         cap, Z = self.C * s * self.class_weight_[y], self._with_ones(X)
         n, K = len(Z), len(self.classes_)
         alpha, W = np.zeros((n, K)), np.zeros((K, Z.shape[1]))

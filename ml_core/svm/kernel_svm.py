@@ -10,12 +10,13 @@ from pydantic import Field
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import Cost
 from ml_core.certificates import Diagnostics
+from ml_core.class_weights import ClassWeight
 from ml_core.kernels import KernelSpec, RBFKernel, kernel_of
 from ml_core.numerics.column_moments import column_moments
 from ml_core.params import MaxIter, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.kernel_rows import CACHE_BYTES, KernelRows
-from ml_core.svm.class_weights import ClassWeight, class_weights
+from ml_core.svm.class_weights import class_factors
 from ml_core.svm.duals import classification
 from ml_core.svm.kernel_machines import KernelMachines, kernel_cost
 from ml_core.svm.machine import Machine, Solving, trained
@@ -92,7 +93,7 @@ class KernelSVM(KernelMachines):
         self.center_, self.scale_ = column_moments(X, s)[:2] if self.scale else (np.zeros(d), np.ones(d))
         Z = self._inside(X)
         self.kernel_ = kernel_of(self.kernel).resolved(Z)
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, y, s)
+        self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
         how = Solving(float(self.tol), int(self.max_iter), int(self.cache_bytes))
         self._train_all(Z, y, s * self.class_weight_[y], how)
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.certificates import Diagnostics
+from ml_core.class_weights import ClassWeight
 from ml_core.kernels import LinearKernel
 from ml_core.params import MaxIter
 from ml_core.preprocessing.axis_aligned_quadric_lift import AxisAlignedQuadricLift
@@ -18,7 +19,7 @@ from ml_core.preprocessing.polynomial_features import PolynomialFeatures
 from ml_core.preprocessing.quadric_lift import QuadricLift
 from ml_core.registry import algorithm
 from ml_core.solvers.kernel_rows import CACHE_BYTES
-from ml_core.svm.class_weights import ClassWeight, class_weights
+from ml_core.svm.class_weights import class_factors
 from ml_core.svm.kernel_svm import Multiclass, Penalty, Violation
 from ml_core.svm.linear_machines import LinearMachines
 from ml_core.svm.linear_solve import chosen
@@ -90,7 +91,7 @@ class LiftedSVM(LinearMachines):
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         Z = self._lifted(X)
         self.kernel_, self.boundary_ = LinearKernel(), BOUNDARY[self.lift]
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, y, s)
+        self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
         how = Solving(float(self.tol), int(self.max_iter), CACHE_BYTES)
         self._train_linear(Z, y, s * self.class_weight_[y], how, C=float(self.C), squared=False,
                            solver=chosen("auto", False, *Z.shape), seed=0)  # fmt: skip

@@ -10,10 +10,11 @@ from pydantic import Field
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import Cost
 from ml_core.certificates import Certificate, Diagnostics
+from ml_core.class_weights import ClassWeight
 from ml_core.kernels import KernelSpec, RBFKernel, kernel_of
 from ml_core.registry import algorithm
 from ml_core.solvers.kernel_rows import CACHE_BYTES, KernelRows
-from ml_core.svm.class_weights import ClassWeight, class_weights
+from ml_core.svm.class_weights import class_factors
 from ml_core.svm.duals import nu_classification
 from ml_core.svm.kernel_machines import KernelMachines, kernel_cost
 from ml_core.svm.kernel_svm import CacheBytes, Multiclass, Steps, Violation
@@ -67,7 +68,7 @@ class NuSVM(KernelMachines):
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         self.kernel_ = kernel_of(self.kernel).resolved(X)
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, y, s)
+        self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
         how = Solving(float(self.tol), int(self.max_iter), int(self.cache_bytes))
         self._train_all(X, y, s * self.class_weight_[y], how)
         self.prices_ = np.array([m.cap for m in self.machines_])

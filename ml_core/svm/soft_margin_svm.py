@@ -10,11 +10,12 @@ from pydantic import Field
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import Cost
 from ml_core.certificates import Diagnostics
+from ml_core.class_weights import ClassWeight
 from ml_core.kernels import LinearKernel
 from ml_core.params import MaxIter, Seed
 from ml_core.registry import algorithm
 from ml_core.solvers.kernel_rows import CACHE_BYTES
-from ml_core.svm.class_weights import ClassWeight, class_weights
+from ml_core.svm.class_weights import class_factors
 from ml_core.svm.kernel_svm import Multiclass, Penalty, Violation
 from ml_core.svm.linear_machines import LinearMachines
 from ml_core.svm.linear_solve import Solver, chosen
@@ -78,7 +79,7 @@ class SoftMarginSVM(LinearMachines):
             solver = "auto"
         kind = chosen(solver, squared, *X.shape)
         self.kernel_ = LinearKernel()
-        self.class_weight_ = class_weights(self.class_weight, self.classes_, y, s)
+        self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
         how = Solving(float(self.tol), int(self.max_iter), CACHE_BYTES)
         self._train_linear(X, y, s * self.class_weight_[y], how, C=float(self.C), squared=squared, solver=kind,
                            seed=int(self.random_state))  # fmt: skip
