@@ -116,3 +116,26 @@ def test_cubic_cuts_a_line_into_four():
     y = np.array([0, 0, 1, 1, 0, 0, 1, 1])
     model = LiftedSVM(lift="polynomial", degree=3, C=1e6).fit(x[:, None], y)
     assert model.score(x[:, None], y) == 1
+
+
+def test_scaled_columns_have_no_unit_and_coefficients_are_in_those_given() -> None:
+    r = np.random.default_rng(5)
+    y = np.arange(90) % 3
+    X = r.normal(size=(90, 4)) + y[:, None] * [1.0, -0.5, 0.0, 0.3]
+    far = np.column_stack([X * [1.0, 4e3, 1e-4, 1.0] + [0.0, 4e4, 1.0, -7.0], np.full(90, 3.0)])
+    one, two = Model(scale=True, tol=1e-7).fit(X, y), Model(scale=True, tol=1e-7).fit(far, y)
+    np.testing.assert_allclose(two.decision_function(far), one.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(far @ two.coef_.T + two.intercept_, two.decision_function(far), atol=1e-9)
+    assert all(c.holds for c in two.diagnostics(far, y).certificates)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    np.testing.assert_allclose(one.decision_function(X), Model(tol=1e-7).fit(Z, y).decision_function(Z), atol=1e-5)
+
+
+def test_a_lift_of_scaled_columns_has_no_unit() -> None:
+    r = np.random.default_rng(6)
+    X = r.normal(size=(80, 2))
+    y = (np.square(X).sum(axis=1) > 1.2).astype(int)
+    far = X * [4e3, 1e-3] + [4e4, 7.0]
+    one, two = (LiftedSVM(lift="parabolic", scale=True, C=10.0).fit(Z, y) for Z in (X, far))
+    np.testing.assert_allclose(two.decision_function(far), one.decision_function(X), atol=1e-4)
+    assert all(c.holds for c in two.diagnostics(far, y).certificates)

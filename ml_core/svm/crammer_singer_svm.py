@@ -13,11 +13,12 @@ from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import Scores, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.class_weights import ClassWeight
+from ml_core.numerics.column_moments import column_moments
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.crammer_singer_sweeps import sweep_classes
 from ml_core.svm.class_weights import class_factors
-from ml_core.svm.kernel_svm import Penalty
+from ml_core.svm.kernel_svm import Penalty, Scaled
 from ml_core.svm.report import MOST_ROWS
 
 WORK = 5e7
@@ -31,7 +32,8 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
     min ½ Σᵣ‖Mᵣ‖² + C Σᵢ cᵢsᵢ ξᵢ,  M_{yᵢ}·xᵢ - Mᵣ·xᵢ ≥ 1 - [r = yᵢ] - ξᵢ for all i, r; the label of largest score is
     predicted. The intercept is the slope of a column of ones and penalised with the rest. At the optimum Σᵣ Mᵣ = 0;
     for two classes M₁ - M₀ is `soft_margin_svm` without intercept for the price 2C. Dual: rows α (n, K), Σᵣ αᵢᵣ = 0,
-    αᵢᵣ ≤ C cᵢsᵢ [r = yᵢ], Mᵣ = Σ αᵢᵣ xᵢ; it is raised row by row, all classes at once, exactly; O(n d K) a round.
+    αᵢᵣ ≤ C cᵢsᵢ [r = yᵢ], Mᵣ = Σ αᵢᵣ xᵢ; it is raised row by row, all classes at once, exactly; O(n d K) a round. With
+    `scale` x are standardised columns; columns of very different units may need it to converge.
     Primal, dual, gap, slacks and each row's margin M_y·x - max over other classes are in the diagnostics.
 
     References
@@ -45,11 +47,13 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
     complexity = "O(n d K) per round"
     tags = ("parametric", "discriminative", "linear", "maximum_margin")
     largest = SQUARES
-    example_params = {"C": 1.0}  # noqa: RUF012 - annotated ClassVar in the base
+    example_params = {"C": 1.0, "scale": True}  # noqa: RUF012 - annotated ClassVar in the base
 
     coef_: Annotated[Matrix, "(K, d) slopes of each class's score"]
     intercept_: Annotated[Vector, "(K,) scores at x = 0"]
     dual_: Annotated[Matrix, "(n, K) α of the rows of positive weight"]
+    center_: Annotated[Vector, "(d,) subtracted from the columns; 0 unless scaled"]
+    scale_: Annotated[Vector, "(d,) the columns are divided by; 1 unless scaled"]
     class_weight_: Annotated[Vector, "(K,) factor on C of each class's rows"]
     n_iter_: Annotated[int, "rounds over the rows"]
     dual_trace_: Vector
@@ -60,6 +64,7 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         *,
         C: Penalty = 1.0,
         fit_intercept: Annotated[bool, Field(description="A penalised intercept per class; otherwise 0.")] = True,
+        scale: Scaled = False,
         class_weight: ClassWeight = None,
         tol: Annotated[Tol, Field(description="Largest violation of a row's conditions, in score units.")] = 1e-5,
         max_iter: Annotated[MaxIter, Field(description="Most rounds over the rows.")] = 20_000,
@@ -67,6 +72,7 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
     ) -> None:
         self.C = C
         self.fit_intercept = fit_intercept
+        self.scale = scale
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
@@ -78,7 +84,10 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
-        cap, Z = self.C * s * self.class_weight_[y], self._with_ones(X)
+        d = X.shape[1]
+        mean, sd, constant = column_moments(X, s) if self.scale else (np.zeros(d), np.ones(d), np.zeros(d, dtype=bool))
+        self.center_, self.scale_ = mean, np.where(constant, 1.0, sd)
+        cap, Z = self.C * s * self.class_weight_[y], self._design(X)
         n, K = len(Z), len(self.classes_)
         alpha, W = np.zeros((n, K)), np.zeros((K, Z.shape[1]))
         square = np.maximum(np.einsum("ij,ij->i", Z, Z), np.finfo(float).tiny)
@@ -95,16 +104,18 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
             gaps.append(primal - dual)
             progress.tick(done, int(self.max_iter), "rounds", dual_objective=dual, duality_gap=gaps[-1])
         W = alpha.T @ Z
-        self.coef_ = np.ascontiguousarray(W[:, : X.shape[1]])
-        self.intercept_ = W[:, -1].copy() if self.fit_intercept else np.zeros(K)
+        self.coef_ = np.ascontiguousarray(W[:, :d] / self.scale_)
+        self.intercept_ = (W[:, -1] if self.fit_intercept else np.zeros(K)) - self.coef_ @ self.center_
         self.dual_, self.n_iter_ = alpha, done
         self.dual_trace_, self.gap_trace_ = np.array(trace), np.array(gaps)
         if worst > tol:
             self._note("not_converged", f"stopped after {done} rounds with a duality gap of {gaps[-1]:.3g}",
-                       "standardise the columns, raise max_iter or lower C")  # fmt: skip
+                       "set scale, raise max_iter or lower C")  # fmt: skip
 
-    def _with_ones(self, X: Matrix) -> Matrix:
-        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+    def _design(self, X: Matrix) -> Matrix:
+        """Columns as the objective sees them, with one of ones for the intercept."""
+        Z = (X - self.center_) / self.scale_ if self.scale else X
+        return np.column_stack([Z, np.ones(len(X))]) if self.fit_intercept else Z
 
     def _scores(self, X: Matrix) -> Matrix | Vector:
         F = X @ self.coef_.T + self.intercept_
@@ -115,8 +126,10 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
-        W = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
-        F, cap = self._with_ones(X) @ W.T, self.C * s * self.class_weight_[y]
+        W = self.coef_ * self.scale_
+        if self.fit_intercept:
+            W = np.column_stack([W, self.intercept_ + self.coef_ @ self.center_])
+        F, cap = self._design(X) @ W.T, self.C * s * self.class_weight_[y]
         own = F[np.arange(len(F)), y]
         other = np.where(np.arange(F.shape[1]) == y[:, None], -np.inf, F).max(axis=1)
         slack = np.maximum(0.0, 1.0 - (own - other))

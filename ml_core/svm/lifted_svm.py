@@ -12,6 +12,7 @@ from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.certificates import Diagnostics
 from ml_core.class_weights import ClassWeight
 from ml_core.kernels import LinearKernel
+from ml_core.numerics.column_moments import column_moments
 from ml_core.params import MaxIter
 from ml_core.preprocessing.axis_aligned_quadric_lift import AxisAlignedQuadricLift
 from ml_core.preprocessing.parabolic_lift import ParabolicLift
@@ -20,7 +21,7 @@ from ml_core.preprocessing.quadric_lift import QuadricLift
 from ml_core.registry import algorithm
 from ml_core.solvers.kernel_rows import CACHE_BYTES
 from ml_core.svm.class_weights import class_factors
-from ml_core.svm.kernel_svm import Multiclass, Penalty, Violation
+from ml_core.svm.kernel_svm import Multiclass, Penalty, Scaled, Violation
 from ml_core.svm.linear_machines import LinearMachines
 from ml_core.svm.linear_solve import chosen
 from ml_core.svm.machine import Solving
@@ -38,7 +39,8 @@ class LiftedSVM(LinearMachines):
     min ½‖w‖² + C Σᵢ cᵢsᵢ max(0, 1 - yᵢ(w·z(xᵢ) + b)) with z(x) = (x, ‖x‖²) (`parabolic`: spheres), (x², x)
     (`axis_aligned_quadric`), all squares and products (`quadric`) or all monomials up to a degree (`polynomial`).
     A large C gives the hard margin. More columns never make the margin of separable classes narrower; a sphere
-    separates two classes exactly when a plane separates their parabolic lifts. Lifted columns are not scaled.
+    separates two classes exactly when a plane separates their parabolic lifts. Lifted columns are not scaled; with
+    `scale` the lift is of standardised columns, in which boundary, margin and sphere are then meant.
 
     References
     ----------
@@ -48,8 +50,11 @@ class LiftedSVM(LinearMachines):
 
     largest = SQUARES**0.5
     tags = ("parametric", "discriminative", "basis", "maximum_margin")
+    example_params = {"scale": True}  # noqa: RUF012 - annotated ClassVar in the base
 
     coef_: Annotated[Matrix, "(machines, lifted d) w"]
+    center_: Annotated[Vector, "(d,) subtracted from the columns; 0 unless scaled"]
+    scale_: Annotated[Vector, "(d,) the columns are divided by; 1 unless scaled"]
     boundary_: Annotated[str, "sphere, axis_aligned_quadric, quadric or polynomial"]
 
     def __init__(
@@ -60,6 +65,7 @@ class LiftedSVM(LinearMachines):
         ] = "quadric",
         degree: Annotated[int, Field(ge=1, le=10, description="Of the polynomial lift.")] = 3,
         C: Penalty = 1.0,
+        scale: Scaled = False,
         multiclass: Multiclass = "one_vs_rest",
         class_weight: ClassWeight = None,
         tol: Violation = 1e-6,
@@ -68,6 +74,7 @@ class LiftedSVM(LinearMachines):
         self.lift = lift
         self.degree = degree
         self.C = C
+        self.scale = scale
         self.multiclass = multiclass
         self.class_weight = class_weight
         self.tol = tol
@@ -78,7 +85,8 @@ class LiftedSVM(LinearMachines):
         return PolynomialFeatures(degree=self.degree) if self.lift == "polynomial" else made[self.lift]()
 
     def _lifted(self, X: Matrix) -> Matrix:
-        return np.ascontiguousarray(self._transformer().fit(X).transform(X))
+        Z = (X - self.center_) / self.scale_ if self.scale else X
+        return np.ascontiguousarray(self._transformer().fit(Z).transform(Z))
 
     def _inside(self, X: Matrix) -> Matrix:
         return self._lifted(X)
@@ -89,6 +97,8 @@ class LiftedSVM(LinearMachines):
         return Cost(flops=50.0 * n * wide * wide * max(1, k - 1), memory_bytes=32.0 * n * wide)
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
+        d = X.shape[1]
+        self.center_, self.scale_ = column_moments(X, s)[:2] if self.scale else (np.zeros(d), np.ones(d))
         Z = self._lifted(X)
         self.kernel_, self.boundary_ = LinearKernel(), BOUNDARY[self.lift]
         self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
