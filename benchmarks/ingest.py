@@ -1,7 +1,7 @@
 """Intake of CSV files beside Arrow's own reader: seconds over HTTP, of each stage, and the server's anonymous memory.
 
 `python -m benchmarks.ingest [MEGABYTES …]` makes a table of 18 decimals, a whole number and a text per row of each size
-(300 and 2000), then one of 15 mixed columns, and prints a JSON object for each. Upload and bare reader take turns, so
+(300 and 2000), then one of 15 mixed columns, and prints a JSON object for each. Upload and bare reader take turns (the first upload of a server is the cold one), so
 that what else the machine does falls on both; ratios are of their medians, in seconds and in processor seconds.
 """
 
@@ -31,7 +31,7 @@ from service.intake.profile import profile
 from service.intake.read import read
 from service.usecases.tablefiles import write_mapped, write_parquet
 
-REPEATS = 3
+REPEATS = 7
 CAP = 1 << 36
 STEP = 200_000
 BARE = """
