@@ -1,8 +1,9 @@
 """Intake of CSV files beside Arrow's own reader: seconds over HTTP, of each stage, and the server's anonymous memory.
 
 `python -m benchmarks.ingest [MEGABYTES …]` makes a table of 18 decimals, a whole number and a text per row of each size
-(300 and 2000), then one of 15 mixed columns, and prints a JSON object for each. Upload and bare reader take turns (the first upload of a server is the cold one), so
-that what else the machine does falls on both; ratios are of their medians, in seconds and in processor seconds.
+(300 and 2000), then one of 15 mixed columns, and prints a JSON object for each. Upload and bare reader take turns, so
+that what else the machine does falls on both; ratios are of their medians, in seconds and in processor seconds. The
+first upload of a server is a cold one.
 """
 
 from __future__ import annotations
