@@ -12,6 +12,8 @@ ThunderSVM, JMLR 19.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from ml_core import progress
@@ -69,7 +71,7 @@ def _descend(work: _Run, goal: float, unit: float, max_iter: int) -> None:
         work.improve(goal, max_iter)
 
 
-class _Run:
+class _Run(ABC):
     """β, v, the steps that are left and the traces."""
 
     def __init__(self, dual: BoxDual, rows: KernelRows, left: int) -> None:
@@ -85,9 +87,9 @@ class _Run:
     def violation(self) -> float:
         return levels(self.dual, self.beta, self.v).violation
 
+    @abstractmethod
     def improve(self, tol: float, most: int) -> None:
         """Steps on pairs until m - M ≤ tol, at most so many."""
-        raise NotImplementedError
 
     def polish(self) -> bool:
         """Solve for the free variables as they are; False when they are none or too many."""
@@ -105,13 +107,13 @@ class _Run:
         self.told(self.dual, self.beta, self.v)
         return True
 
+    @abstractmethod
     def kernel(self, row: Index) -> Matrix:
         """Kernel matrix of these rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def change(self, row: Index, delta: Vector) -> Vector:
         """K δ over all rows, for δ at these rows."""
-        raise NotImplementedError
 
     def told(self, dual: BoxDual, beta: Matrix, v: Matrix) -> None:
         """Record and report the dual value and the gap (over the rows that are active)."""

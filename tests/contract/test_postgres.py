@@ -125,8 +125,10 @@ def test_who_only_listens_hears_that_the_server_froze_and_that_it_is_back(
     eventually(known)
     line.flows.clear()
     eventually(lambda: not known())
+    assert not known(), "while it is frozen"
     line.flows.set()
     eventually(known)
+    assert far.version() > 0
 
 
 def test_what_was_told_and_did_not_arrive_is_looked_for(far: Database, monkeypatch: pytest.MonkeyPatch) -> None:
