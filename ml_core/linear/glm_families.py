@@ -25,6 +25,7 @@ from ml_core.losses.gamma import Gamma, InverseGamma
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.poisson import Poisson
 from ml_core.losses.squared import Squared
+from ml_core.numerics.logistic_normal import mean_logistic
 
 Name = Literal["gaussian", "poisson", "binomial", "gamma"]
 Link = Literal["identity", "log", "logit", "inverse"]
@@ -162,7 +163,7 @@ class _Binomial(Family):
 
     def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
         """E σ(η) by the probit curve that σ resembles; among trials, beta of that mean and of Var σ(η)."""
-        p = expit(eta / np.sqrt(1 + np.pi * variance / 8))
+        p = mean_logistic(eta, variance)
         if spread.exposure is None:
             return Bernoulli(p)
         p = np.clip(p, LEAST, 1 - LEAST)

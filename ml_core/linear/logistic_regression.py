@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -36,6 +36,17 @@ from ml_core.sums import Census, Passes
 SOLVERS = Literal["newton", "irls", "lbfgs"] | FirstOrder
 NEWTON_UNKNOWNS = 4000
 REACH = 5.0
+Intercept = Annotated[bool, Field(description="Learn b; otherwise b = 0.")]
+Parametrization = Annotated[
+    Literal["full", "reference"], Field(description="Beyond two classes: K vectors of sum 0, or class 0 at 0.")
+]
+Threshold = Annotated[
+    float, Field(gt=0, lt=1, description="Two classes: predict the second from this probability on.")
+]
+Distance = Annotated[
+    Tol, Field(description="Distance to the optimum in standard errors (newton, irls, lbfgs); largest gradient per row "
+               "and standardised column (the others).")
+]  # fmt: skip
 
 
 @algorithm("logistic_regression")
@@ -51,6 +62,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
 
     `decision_function` is the log-odds minus that of `threshold` for two classes. `separation_` is none, quasi or
     complete; `separating_direction_` holds slopes of classes 1 … K-1 against class 0 along which no row loses.
+    `bayesian_logistic_regression` is the same fit with the posterior of its weights.
 
     References
     ----------
@@ -59,7 +71,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     """
 
     complexity = "O(n d² K²) per Hessian, O(n d K) per gradient"
-    tags = ("parametric", "discriminative", "linear", "probabilistic")
+    tags: ClassVar[tuple[str, ...]] = ("parametric", "discriminative", "linear", "probabilistic")
     largest = LARGEST
     example_params = {"alpha": 1.0}  # noqa: RUF012 - annotated ClassVar in the base
 
@@ -75,24 +87,17 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         self,
         *,
         alpha: Alpha = 0.0,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
-        parametrization: Annotated[
-            Literal["full", "reference"], Field(description="Beyond two classes: K vectors of sum 0, or class 0 at 0.")
-        ] = "full",
+        fit_intercept: Intercept = True,
+        parametrization: Parametrization = "full",
         solver: Annotated[
             SOLVERS, Field(description="newton is exact to rounding; gradient_descent … amsgrad are for study.")
         ] = "newton",
-        tol: Annotated[
-            Tol, Field(description="Distance to the optimum in standard errors (newton, irls, lbfgs); largest gradient "
-                       "per row and standardised column (the others).")
-        ] = 1e-10,
+        tol: Distance = 1e-10,
         max_iter: Annotated[MaxIter, Field(description="Most iterations; epochs of sgd … amsgrad.")] = 200,
-        threshold: Annotated[
-            float, Field(gt=0, lt=1, description="Two classes: predict the second from this probability on.")
-        ] = 0.5,
+        threshold: Threshold = 0.5,
         class_weight: ClassWeight = None,
         random_state: Seed = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.parametrization = parametrization

@@ -9,11 +9,12 @@ from pydantic import Field
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.class_weights import ClassWeight
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear.likelihood_report import COLUMNS, wald
-from ml_core.linear.logistic_regression import SOLVERS, LogisticRegression
+from ml_core.linear.logistic_regression import SOLVERS, Intercept, LogisticRegression, Parametrization, Threshold
 from ml_core.losses.logistic import Logistic
-from ml_core.params import Label, MaxIter, Seed, Tol
+from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.linear_parts import ClassFactors
 from ml_core.solvers.prox_newton import Sparse, State, prox_newton
@@ -46,22 +47,15 @@ class PenalizedLogisticRegression(LogisticRegression):
         penalty: Annotated[
             Literal["l2", "l1"], Field(description="½ alpha ‖W‖², or alpha ‖w‖₁ for two classes.")
         ] = "l2",
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
-        parametrization: Annotated[
-            Literal["full", "reference"], Field(description="Beyond two classes: K vectors of sum 0, or class 0 at 0.")
-        ] = "full",
+        fit_intercept: Intercept = True,
+        parametrization: Parametrization = "full",
         solver: Annotated[SOLVERS, Field(description="Of l2; l1 has its own.")] = "newton",
         tol: Annotated[
             Tol, Field(description="l2: as logistic_regression. l1: duality gap relative to the objective.")
         ] = 1e-10,
         max_iter: Annotated[MaxIter, Field(description="Most iterations; epochs of sgd.")] = 200,
-        threshold: Annotated[
-            float, Field(gt=0, lt=1, description="Two classes: predict the second from this probability on.")
-        ] = 0.5,
-        class_weight: Annotated[
-            Literal["balanced"] | dict[Label, Annotated[float, Field(ge=0)]] | None,
-            Field(description="Weight per class, by label; balanced makes all classes weigh the same."),
-        ] = None,
+        threshold: Threshold = 0.5,
+        class_weight: ClassWeight = None,
         random_state: Seed = 0,
     ) -> None:  # fmt: skip
         super().__init__(

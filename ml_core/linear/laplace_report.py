@@ -1,0 +1,84 @@
+"""What a posterior by Laplace's method adds to the report of a penalised likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.solvers.base import Steps
+from ml_core.solvers.linear_parts import Frame, Sums
+
+if TYPE_CHECKING:
+    from ml_core.linear.bayesian_logistic_regression import BayesianLogisticRegression
+
+LEVEL = 0.95
+LOG_2PI = float(np.log(2 * np.pi))
+COLUMNS = ("score", "term", "mean", "standard_deviation", "low", "high", "prior_standard_deviation")
+
+
+@dataclass(frozen=True)
+class PrecisionPart:
+    """The Hessian of the loss over rows, and the loss, at unknowns v."""
+
+    frame: Frame
+    v: Vector
+
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
+        """Of rows."""
+        f, _, H = self.frame.over(X, y, s).second(self.v)
+        return Sums((H, f))
+
+
+def put_posterior(out: Diagnostics, m: BayesianLogisticRegression, frame: Frame) -> Steps[None]:
+    """Evidence, effective parameters, the table of the posterior, and the precision recomputed from the rows."""
+    problem = frame.penalty()
+    v = problem.pack(*m._contract())
+    H, loss = (yield PrecisionPart(frame, v)).each
+    penalty, _, curvature = problem.second(v)
+    H = H + curvature
+    T = _between(m, frame)
+    R = (T @ m.root_.reshape(len(T), -1)).reshape(m.root_.shape)
+    off = float(np.abs(R.T @ H @ R - np.eye(len(R))).max())
+    q, d = problem.shape[1], len(frame.columns.scale)
+    spread = np.square(R).sum(axis=1).reshape(-1, q)[:d]
+    fixed = float((problem.l2[:d, None] * spread).sum())
+    out.summary["effective_parameters"] = len(R) - fixed
+    out.summary["log_evidence"] = None
+    if m.alpha > 0:
+        logdet = -2.0 * float(np.linalg.slogdet(R)[1]) + 2.0 * q * float(np.log(frame.columns.scale).sum())
+        prior = 0.5 * q * d * (np.log(float(m.alpha)) - LOG_2PI)
+        out.summary["log_evidence"] = float(-loss - penalty + prior + 0.5 * len(R) * LOG_2PI - 0.5 * logdet)
+    text = "largest entry of RᵀHR - I, for the covariance R Rᵀ and the precision H recomputed from the rows"
+    out.certificates.append(Certificate("posterior_precision", off, 1e-6, text))
+    out.tables["coefficients"] = _table(m)
+
+
+def _between(m: BayesianLogisticRegression, frame: Frame) -> Matrix:
+    """(D, D) from the fitted standard unknowns to those of the frame's columns."""
+    d = len(m.scale_)
+    T = np.eye(d + m.fit_intercept)
+    T[np.arange(d), np.arange(d)] = frame.columns.scale / m.scale_
+    if m.fit_intercept:
+        T[d, :d] = (frame.columns.mean - m.center_) / m.scale_
+    return T
+
+
+def _table(m: BayesianLogisticRegression) -> Table:
+    mean, roots = m.coefficient_roots()
+    sd = np.sqrt(np.square(roots).sum(axis=2))
+    half = float(ndtri(0.5 + LEVEL / 2)) * sd
+    labels = [m.classes_[1]] if len(mean) == 1 else m.classes_
+    d = len(m.scale_)
+    before = None if m.alpha == 0 else float(m.alpha) ** -0.5
+    rows: list[list[object]] = []
+    for c, label in enumerate(labels):
+        for j in ([d, *range(d)] if m.fit_intercept else range(d)):
+            prior = None if j == d or before is None else before * float(np.linalg.norm(m._basis()[c]))
+            rows.append([str(label), "intercept" if j == d else j, float(mean[c, j]), float(sd[c, j]),
+                         float(mean[c, j] - half[c, j]), float(mean[c, j] + half[c, j]), prior])  # fmt: skip
+    return Table(COLUMNS, rows)
