@@ -14,11 +14,16 @@ from ml_core.distributions.base import Distribution
 
 @dataclass(frozen=True)
 class Categorical(Distribution):
-    """P(label_k) = probabilities[i, k]: the batch shares `classes` (K,); `probabilities` (n, K) sum to 1 by row."""
+    """P(label_k) = probabilities[i, k]: the batch shares `classes` (K,); `probabilities` (n, K) sum to 1 by row.
+
+    A model with latent scores (one for two classes, else one each) tells their `latent_mean` and `latent_sd` (n, C).
+    """
 
     family = "categorical"
     classes: list[Any]
     probabilities: Matrix
+    latent_mean: Matrix | None = None
+    latent_sd: Matrix | None = None
 
     def __len__(self) -> int:
         return len(self.probabilities)
@@ -62,7 +67,9 @@ class Categorical(Distribution):
     def to_json(self, level: float = 0.9) -> list[dict[str, Any]]:
         """One object per member: classes, probabilities and, where the labels are numbers, mean, variance and sd."""
         shared = {"family": self.family, "classes": plain(list(self.classes))}
-        rows = [shared | {"probabilities": p} for p in plain(np.asarray(self.probabilities))]
+        parts = {"probabilities": self.probabilities, "latent_mean": self.latent_mean, "latent_sd": self.latent_sd}
+        told = {k: plain(np.asarray(v)) for k, v in parts.items() if v is not None}
+        rows = [shared | {k: v[i] for k, v in told.items()} for i in range(len(self))]
         if np.isnan(self._values()).any():
             return rows
         columns = (plain(self.mean), plain(self.variance), plain(self.sd))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ml_core.arrays import Vector
-from ml_core.gp.search import Space, compared
+from ml_core.gp.search import Searched, Space, compared
 from ml_core.gp.task import LOG_2PI, Task
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SMALL_GAIN = 2.0
 def note(model: GaussianProcessRegression, space: Space, task: Task, flat: bool, y: Vector) -> None:
     """Record every finding."""
     _method(model, len(y))
-    _search(model, space)
+    search_notes(model, space)
     _rows(model, task)
     gain = model.log_marginal_likelihood_ - _noise_alone(task)
     if not flat and gain < SMALL_GAIN:
@@ -63,7 +63,8 @@ def _method(model: GaussianProcessRegression, n: int) -> None:
                 "raise n_inducing until the bound stops growing, or set method='exact'")  # fmt: skip
 
 
-def _search(model: GaussianProcessRegression, space: Space) -> None:
+def search_notes(model: Searched, space: Space) -> None:
+    """What the climbs tell: bounds, other maxima, hyperparameters that the rows do not tell apart."""
     if not model.runs_:
         return
     best = model.runs_[-1]

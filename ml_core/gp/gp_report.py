@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.gp import exact, sparse
-from ml_core.gp.search import Space
+from ml_core.gp.search import Searched, Space
 from ml_core.gp.task import LOG_2PI, Task
 from ml_core.numerics.gaussian import root
 from ml_core.numerics.positive import half, invert
@@ -135,11 +135,13 @@ def _sparse(model: GaussianProcessRegression, task: Task, out: Diagnostics) -> N
 
 def _search(model: GaussianProcessRegression, task: Task, out: Diagnostics) -> None:
     out.tables["hyperparameters"] = Table(("name", "value"), [[k, v] for k, v in model.hyperparameters_.items()])
-    if not model.runs_:
-        return
-    space: Space = model._space(task)
+    if model.runs_:
+        searched(model, model._space(task), *_again(model, task, model._space(task)), out)
+
+
+def searched(model: Searched, space: Space, value: float, gradient: Vector, out: Diagnostics) -> None:
+    """Every run, the ranges and the stationarity of the last run's end, from value and gradient recomputed there."""
     best = model.runs_[-1]
-    value, gradient = _again(model, task, space)
     left = projected(-gradient, best.end, space.low, space.high)[space.free]
     out.certificates.append(Certificate(
         "gradient", float(np.abs(left).max(initial=0.0)) / (1.0 + abs(value)), GRADIENT,

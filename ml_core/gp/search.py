@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from ml_core.arrays import Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidParameter, Issue
-from ml_core.gp.task import Task
 from ml_core.kernels import Kernel, ScaleKernel, SumKernel, log_parameters, with_log_parameters
 from ml_core.kernels.closure import ProductKernel
 from ml_core.rng import generator
@@ -22,8 +22,22 @@ SAMPLE_FROM = 600
 REACH = 100.0
 APART = 0.5
 NOISE, SIGNAL = "noise_variance", "signal_variance"
-Evaluate = Callable[[Task, Kernel, float], tuple[float, Vector]]
-"""(task, kernel, s2) → objective to maximise, and its derivatives by the kernel's logs and log s2 (last)."""
+
+
+class Rows(Protocol):
+    """Rows with targets `y` (n,), of which some can be taken."""
+
+    @property
+    def y(self) -> Any:
+        """(n,) targets or codes."""
+
+    def take(self, rows: np.ndarray) -> Self:
+        """Of some rows."""
+
+
+T = TypeVar("T", bound=Rows)
+Evaluate = Callable[[T, Kernel, float], tuple[float, Vector]]
+"""(task, kernel, s2) → the objective, and its derivatives by the kernel's logs and, if learned, log s2 (last)."""
 
 
 def has_amplitude(kernel: Kernel) -> bool:
@@ -39,7 +53,8 @@ def has_amplitude(kernel: Kernel) -> bool:
 class Space:
     """Hyperparameters of a kernel (inside `scaled`: its factor is the signal variance) and a noise variance.
 
-    `names`, `start`, `low`, `high` (q,) and `free` (q,) belong to the kernel's logs and, last, to log noise.
+    `names`, `start`, `low`, `high` (q,) and `free` (q,) belong to the kernel's logs and, last, to log noise; a model
+    of labels has no noise (`noisy` is False).
     """
 
     kernel: Kernel
@@ -49,24 +64,29 @@ class Space:
     low: Vector
     high: Vector
     free: np.ndarray
+    noisy: bool = True
 
     @classmethod
-    def of(cls, kernel: Kernel, scaled: bool, noise: float, factor: float, fixed: Sequence[str]) -> Space:
+    def of(cls, kernel: Kernel, scaled: bool, noise: float | None, factor: float, fixed: Sequence[str]) -> Space:
         """Each between its start over `factor` and its start times `factor`; those in `fixed` stay."""
-        inner, logs = log_parameters(kernel)
-        names = (*(_name(n, scaled) for n in inner), NOISE)
-        with np.errstate(divide="ignore"):
-            start = np.append(logs, np.log(noise))
+        inner, start = log_parameters(kernel)
+        names = tuple(_name(n, scaled) for n in inner)
+        if noise is not None:
+            names = (*names, NOISE)
+            with np.errstate(divide="ignore"):
+                start = np.append(start, np.log(noise))
         unknown = [f for f in fixed if f not in names]
         if unknown:
             text = f"fixed names {unknown[0]!r}; the hyperparameters are {', '.join(names)}"
             raise InvalidParameter(text, [Issue("/params/fixed", "unknown_name", text)])
-        free = np.array([n not in fixed for n in names]) & np.isfinite(start)
+        free = np.array([n not in fixed for n in names], dtype=bool) & np.isfinite(start)
         reach = np.log(factor)
-        return cls(kernel, scaled, names, start, start - reach, start + reach, free)
+        return cls(kernel, scaled, names, start, start - reach, start + reach, free, noise is not None)
 
     def at(self, logs: Vector) -> tuple[Kernel, float]:
-        """The kernel and noise variance at (q,) logarithms."""
+        """The kernel and noise variance (0 where there is none) at (q,) logarithms."""
+        if not self.noisy:
+            return with_log_parameters(self.kernel, logs), 0.0
         return with_log_parameters(self.kernel, logs[:-1]), float(np.exp(logs[-1]))
 
     def bounds_hit(self, logs: Vector) -> list[str]:
@@ -95,8 +115,18 @@ class Run:
     evaluations: int
 
 
+class Searched(Protocol):
+    """A model whose hyperparameters were searched."""
+
+    runs_: list[Run]
+    solution_: Solution
+    n_iter_: int
+
+    def _note(self, code: str, message: str, advice: str = "") -> None: ...
+
+
 def climb(
-    task: Task, space: Space, start: Vector, evaluate: Evaluate, tol: float, max_iter: int
+    task: T, space: Space, start: Vector, evaluate: Evaluate[T], tol: float, max_iter: int
 ) -> tuple[Run, Solution]:  # fmt: skip
     """Maximise over the free logarithms from `start` (q,)."""
     free = space.free
@@ -118,7 +148,7 @@ def climb(
 
 
 def search(
-    task: Task, space: Space, evaluate: Evaluate, *, on_sample: Evaluate, restarts: int, seed: int, tol: float,
+    task: T, space: Space, evaluate: Evaluate[T], *, on_sample: Evaluate[T], restarts: int, seed: int, tol: float,
     max_iter: int,
 ) -> tuple[list[Run], Solution]:  # fmt: skip
     """Climbs from the start and from `restarts` random places; the last run is over all rows, and the best.

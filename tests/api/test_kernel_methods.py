@@ -60,3 +60,20 @@ def test_memory_is_asked_for_at_submission(client, rows):
     answer = client.post("/v1/models", json=body)
     assert answer.status_code in (413, 422), answer.text
     assert "bytes" in answer.text
+
+
+def test_classes_by_a_gaussian_process(client):
+    data = {"dataset": "penguins", "target": "species", "encoding": {"missing": "drop_rows"},
+            "features": ["bill_length_mm", "flipper_length_mm"], "validation": {"method": "none"}}  # fmt: skip
+    kernel = {"kernel": "rbf", "length_scale": [4.0, 10.0]}
+    model = fitted(client, "gaussian_process_classification", data, kernel=kernel, hyperparameters="given",
+                   signal_variance=9.0)  # fmt: skip
+    report = client.get(model["links"]["diagnostics"]).json()
+    assert all(c["holds"] for c in report["certificates"]), report["certificates"]
+    answer = client.post(f"{model['links']['self']}/posterior", json={"rows": ROWS})
+    assert answer.status_code == 200, answer.text
+    first, second = answer.json()["distributions"]
+    assert first["family"] == "categorical"
+    assert len(first["latent_mean"]) == len(first["latent_sd"]) == len(first["classes"]) == 3
+    assert first["classes"][int(np.argmax(first["probabilities"]))] == "Adelie"
+    assert second["classes"][int(np.argmax(second["latent_mean"]))] == "Gentoo"

@@ -1,6 +1,6 @@
 """Rows of kernel methods and Gaussian processes."""
 
-from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
@@ -11,6 +11,9 @@ from tests.rows import Row, data
 PEER = GaussianProcessRegressor(ConstantKernel(9.0) * RBF(3.0) + WhiteKernel(0.5))
 
 ROWS = [
+    Row("gaussian_process_classification", {"signal_variance": 3.0, "n_restarts": 0, "hyperparameters": "given",
+                                            "kernel": {"kernel": "rbf", "length_scale": 1.5}}, data.binary,
+        GaussianProcessClassifier(ConstantKernel(3.0) * RBF(1.5), optimizer=None), ("predict", "predict_proba"), 1e-3),
     Row("gaussian_process_regression", {"signal_variance": 9.0, "noise_variance": 0.5, "n_restarts": 0,
                                         "kernel": {"kernel": "rbf", "length_scale": 3.0}}, data.regression,
         PEER, ("predict",), 1e-4),
