@@ -212,6 +212,27 @@ def test_leave_one_out_is_a_fit_without_the_row(mean: str) -> None:
         np.testing.assert_allclose(curve["log_density"][i], one.log_density(y[[i]])[0], rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("mean", ["zero", "linear"])
+def test_leave_one_out_of_the_sparse_method_is_a_bound_without_the_row(mean: str, weighted: bool) -> None:
+    X, y = wavy(30)
+    known = np.random.default_rng(2).uniform(0, 0.3, size=30)
+    s = np.random.default_rng(3).integers(1, 4, size=30).astype(float) if weighted else np.ones(30)
+    T = np.column_stack([X, known])
+    m = GaussianProcessRegression(kernel=RBFKernel(0.9), noise_variance=0.1, mean=mean, noise_column=2, method="sparse",
+                                  n_inducing=8, **KEPT).fit(T, y, s)  # fmt: skip
+    curve = certified(m, T, y, s)["curves"]["leave_one_out"]
+    Z, basis = m.surface_.rows, m.surface_.mean
+    task = Task(X, y, known, s, basis.basis(X))
+    for i in range(len(y)):
+        rest = task.take(np.arange(len(y)) != i)
+        at = sparse.bound(rest, m.kernel_, 0.1, m.kernel_(Z), m.kernel_(Z, rest.X))
+        f, variance = sparse.surface(rest, m.kernel_, basis, at, Z).marginal(X[[i]])
+        np.testing.assert_allclose(curve["y"][i], f[0], rtol=1e-7, atol=1e-8)
+        want = np.sqrt(variance[0] + (0.1 + known[i]) / s[i])
+        np.testing.assert_allclose(curve["standard_deviation"][i], want, rtol=1e-6)
+
+
 def test_linear_kernel_is_bayesian_linear_regression() -> None:
     X, y = wavy()
     m = GaussianProcessRegression(kernel=LinearKernel(), signal_variance=0.5, noise_variance=0.3, **KEPT).fit(X, y)

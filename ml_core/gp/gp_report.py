@@ -88,10 +88,23 @@ def _left_out(task: Task, C: Matrix, out: Diagnostics) -> None:
     factored = exact.solved(task, L, 1.0)
     alpha = factored.alpha
     invert(L)
-    precision = L.diagonal() - np.einsum("ij,ij->i", factored.spread, factored.spread)
-    ok = precision > 1e-12 * L.diagonal()
+    _told_left_out(task.y, alpha, L.diagonal(), factored.spread, np.zeros(len(alpha)), out)
+
+
+def _left_out_sparse(model: GaussianProcessRegression, task: Task, out: Diagnostics) -> None:
+    """The same with inducing rows and hyperparameters kept: the precision is that of Q + D, k - q adds to variances."""
+    Z, kernel = model.surface_.rows, model.kernel_
+    at = sparse.bound(task, kernel, model.noise_variance_, kernel(Z), kernel(Z, task.X))
+    V = half(at.M, at.A / np.sqrt(at.noise))
+    _told_left_out(task.y, at.b, 1.0 / at.noise - np.einsum("ij,ij->j", V, V), at.E, at.short, out)
+
+
+def _told_left_out(y: Vector, alpha: Vector, diagonal: Vector, E: Matrix, more: Vector, out: Diagnostics) -> None:
+    """From C⁻¹(y - Hβ), the diagonal of C⁻¹, what the coefficients take of it (E Eᵀ), and variance to be added."""
+    precision = diagonal - np.einsum("ij,ij->i", E, E)
+    ok = precision > 1e-12 * diagonal
     r = np.divide(alpha, precision, out=np.full(len(alpha), np.nan), where=ok)
-    sd = np.sqrt(np.divide(1.0, precision, out=np.full(len(alpha), np.nan), where=ok))
+    sd = np.sqrt(np.divide(1.0, precision, out=np.full(len(alpha), np.nan), where=ok) + more)
     z = r / sd
     density = -0.5 * (z**2 + LOG_2PI) - np.log(sd)
     out.summary |= {
@@ -99,7 +112,7 @@ def _left_out(task: Task, C: Matrix, out: Diagnostics) -> None:
         "leave_one_out_log_density": float(np.nanmean(density)),
         "leave_one_out_coverage_90": float(np.nanmean(np.abs(z[ok]) <= 1.6448536269514722)) if ok.any() else None,
     }
-    out.curves["leave_one_out"] = {"x": np.arange(len(r)), "y": task.y - r, "standard_deviation": sd, "z": z,
+    out.curves["leave_one_out"] = {"x": np.arange(len(r)), "y": y - r, "standard_deviation": sd, "z": z,
                                    "log_density": density, "quantile": ndtr(z)}  # fmt: skip
 
 
@@ -120,6 +133,7 @@ def _sparse(model: GaussianProcessRegression, task: Task, out: Diagnostics) -> N
     out.summary["unexplained_share"] = float(short.sum() / kernel.diag(task.X).sum())
     slack = 0.5 * float((short / noise).sum())
     out.summary["bound_slack"] = slack
+    _left_out_sparse(model, task, out)
     if len(task.y) > DENSE_ROWS:
         return
     C = V.T @ V + np.diag(noise)

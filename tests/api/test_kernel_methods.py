@@ -77,3 +77,39 @@ def test_classes_by_a_gaussian_process(client):
     assert len(first["latent_mean"]) == len(first["latent_sd"]) == len(first["classes"]) == 3
     assert first["classes"][int(np.argmax(first["probabilities"]))] == "Adelie"
     assert second["classes"][int(np.argmax(second["latent_mean"]))] == "Gentoo"
+
+
+@pytest.mark.parametrize("mean", ["zero", "average", "constant", "linear"])
+@pytest.mark.parametrize("method", ["exact", "sparse"])
+def test_everything_of_a_gaussian_process_by_either_method(client, method, mean):
+    """Leaving one out, joint draws of outcomes and functions, known noise, and draws of the learned prior."""
+    r = np.random.default_rng(0)
+    x, known = np.sort(r.uniform(0, 6, size=80)), r.uniform(0, 0.2, size=80)
+    y = np.sin(x) + np.sqrt(known + 0.01) * r.normal(size=80)
+    text = "x,known,y\n" + "".join(f"{a},{b},{c}\n" for a, b, c in zip(x, known, y, strict=True))
+    made = client.post("/v1/datasets?name=waves", content=text, headers={"content-type": "text/csv"})
+    data = {"dataset": made.json()["id"], "target": "y"}
+    model = fitted(client, "gaussian_process_regression", data, method=method, mean=mean, noise_column=1,
+                   n_inducing=12, n_restarts=0, kernel={"kernel": "rbf", "length_scale": 1.0})  # fmt: skip
+    report = client.get(model["links"]["diagnostics"]).json()
+    assert all(c["holds"] for c in report["certificates"]), report["certificates"]
+    assert len(report["curves"]["leave_one_out"]["y"]) == report["summary"]["rows"]
+    assert report["summary"]["leave_one_out_rmse"] < 0.6
+    assert (report["summary"]["inducing_rows"] is not None) == (method == "sparse")
+    url = model["links"]["self"]
+    rows = [{"x": 1.0, "known": 0.0}, {"x": 1.0, "known": 4.0}, {"x": 1.2, "known": 0.0}]
+    got = client.post(f"{url}/posterior", json={"rows": rows, "joint": True, "samples": 2000}).json()
+    quiet, loud, near = got["distributions"]
+    assert loud["standard_deviation"] ** 2 - quiet["standard_deviation"] ** 2 == pytest.approx(4.0)
+    assert quiet["mean"] == pytest.approx(np.sin(1.0), abs=0.3)
+    assert np.std(np.array(got["samples"])[:, 1]) == pytest.approx(loud["standard_deviation"], rel=0.1)
+    drawn = client.post(f"{url}/sample", json={"n": 2, "seed": 1}).json()["values"]
+    assert np.shape(drawn)[0] == 2
+    assert near["mean"] == pytest.approx(np.sin(1.2), abs=0.3)
+    learned = dict(report["tables"]["hyperparameters"]["rows"])
+    kernel = {"kernel": "scale", "factor": learned["signal_variance"],
+              "term": {"kernel": "rbf", "length_scale": learned["kernel/length_scale"]}}  # fmt: skip
+    prior = client.post("/v1/functions/gaussian_process_prior",
+                        json={"points": [[0.0], [1.0]], "kernel": kernel, "samples": 3})  # fmt: skip
+    assert prior.status_code == 200, prior.text
+    assert np.shape(prior.json()["result"]["draws"]) == (3, 2)
