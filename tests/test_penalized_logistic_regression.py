@@ -124,6 +124,8 @@ def test_l1_of_three_classes_and_of_chunks_is_refused_with_what_to_do() -> None:
 
     with pytest.raises(InvalidData, match="l2"):
         fit_chunks(Model(penalty="l1"), One())
+    with pytest.raises(InvalidData, match="fits in memory"):
+        fit_chunks(Model(penalty="firth"), One())
     np.testing.assert_allclose(fit_chunks(Model(), One()).coef_, Model().fit(X, y).coef_, rtol=1e-9)
 
 
@@ -149,3 +151,55 @@ def test_softmax_regression_is_the_same_model_under_its_own_name() -> None:
     np.testing.assert_allclose(reference.predict_proba(X), SoftmaxRegression().fit(X, y).predict_proba(X), atol=1e-9)
     constant = SoftmaxRegression(parametrization="reference").fit(np.zeros((10, 1)), [0] * 2 + [1] * 3 + [2] * 5)
     np.testing.assert_allclose(constant.intercept_, [0, 0.4054651, 0.9162907], atol=1e-7)
+
+
+@pytest.mark.parametrize("l1_ratio", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("alpha", [0.5, 8.0])
+def test_elastic_net_against_scikit_learn(alpha: float, l1_ratio: float) -> None:
+    X, y = drawn()
+    model = Model(penalty="l1", alpha=alpha * l1_ratio, alpha_l2=alpha * (1 - l1_ratio)).fit(X, y)
+    peer = Peer(l1_ratio=l1_ratio, C=1 / alpha, solver="saga", tol=1e-13, max_iter=200_000).fit(X, y)
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=2e-6)
+    np.testing.assert_allclose(model.intercept_, peer.intercept_, atol=2e-6)
+    assert all(c.holds for c in model.diagnostics(X, y).certificates)
+
+
+def test_the_gap_of_the_elastic_net_bounds_the_distance_to_the_minimum() -> None:
+    X, y = drawn()
+    problem = Sparse.of(X, 1.0 * y, np.ones(len(y)), Logistic(), 1.0, True, 2.0)
+    _, best = prox_newton(problem, tol=1e-12, max_iter=100)
+    assert abs(best.value - best.dual) < 1e-10 * best.value
+    for seed in range(20):
+        w = best.w + 0.3 * np.random.default_rng(seed).normal(size=len(best.w))
+        away = problem.at(w, best.b)
+        assert away.dual <= best.value + 1e-9
+        assert away.value >= best.value
+
+
+def test_a_squared_penalty_shares_weight_among_twins() -> None:
+    X, y = drawn(d=2)
+    Z = np.column_stack([X, X[:, 0]])
+    w = Model(penalty="l1", alpha=0.5, alpha_l2=1.0).fit(Z, y).coef_[0]
+    assert w[0] == pytest.approx(w[2], rel=1e-7)
+    assert w[0] != 0
+
+
+def test_the_path_starts_empty_and_its_points_are_fits() -> None:
+    X, y = drawn()
+    model = Model(penalty="l1", alpha=1.0, path_length=15).fit(X, y)
+    out = model.diagnostics(X, y)
+    curve, order = out.curves["path"], out.tables["entry_order"].rows
+    assert curve["support_size"][0] == 0
+    assert curve["support_size"][-1] == 8
+    assert (np.diff(curve["deviance"]) <= 0).all()
+    assert [r[0] for r in order] == list(range(1, 9))
+    middle = Model(penalty="l1", alpha=float(curve["x"][7])).fit(X, y)
+    columns = [r[1] for r in order]
+    np.testing.assert_allclose(out.matrices["path_coefficients"][7], middle.coef_[0, columns], atol=1e-5)
+    assert "path" not in Model(penalty="l1").fit(X, y).diagnostics(X, y).curves
+
+
+def test_a_squared_penalty_stands_beside_l1_only() -> None:
+    X, y = drawn()
+    with pytest.raises(InvalidParameter, match="alpha_l2 stands beside the penalty l1"):
+        Model(alpha_l2=1.0).fit(X, y)

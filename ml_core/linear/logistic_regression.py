@@ -222,7 +222,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
             how = "completely" if found.kind == "complete" else "up to rows on the boundary"
             self._note("separable", f"columns {listed(used)} separate the classes {how}: the likelihood has no "
                        "maximum and the coefficients would grow without bound; the fit stopped at a finite point",
-                       "set alpha > 0 (a penalty), or drop these columns; see separating_direction_")  # fmt: skip
+                       "set alpha > 0 (a penalty), take penalty firth of penalized_logistic_regression, or drop these "
+                       "columns; see separating_direction_")  # fmt: skip
         solution = self.solution_
         if not solution.converged and self.separation_ == "none":
             self._note("not_converged", f"{self.solver} stopped after {solution.n_iter} steps ({solution.reason})",

@@ -1,7 +1,8 @@
-"""Proximal Newton: a smooth loss with an l1 penalty as a sequence of weighted lassos.
+"""Proximal Newton: a smooth loss with an l1 penalty, and an l2 beside it, as a sequence of weighted lassos.
 
-min over w, b of  Σᵢ sᵢ ℓ(xᵢᵀw + b, yᵢ) + alpha ‖w‖₁. Around the current predictor the loss is replaced by its quadratic
-model, whose minimum is a lasso of the working response with weights sᵢ ℓ''; a line search on the objective follows.
+min over w, b of  Σᵢ sᵢ ℓ(xᵢᵀw + b, yᵢ) + alpha ‖w‖₁ + ½ l2 ‖w‖². Around the current predictor the loss is replaced
+by its quadratic model, whose minimum is a lasso of the working response with weights sᵢ ℓ''; a line search on the
+objective follows.
 
 Source: Lee, Sun, Saunders (2014), Proximal Newton-type methods for minimizing composite functions, SIAM J. Optim.
 24(3); Friedman, Hastie, Tibshirani (2010), Regularization paths for generalized linear models via coordinate descent.
@@ -17,6 +18,7 @@ import numpy as np
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.losses.base import Conjugable, TwiceSmooth
+from ml_core.penalties import Penalty
 from ml_core.solvers.base import Reason, Solution
 from ml_core.solvers.coordinate_descent import Columns, lasso
 
@@ -35,7 +37,8 @@ class Likelihood(TwiceSmooth, Conjugable, Protocol):
 class State:
     """A point: slopes (d,), predictor at `mean`, (n,) predictors, objective, a lower bound of its minimum, pulls.
 
-    `pull` (d,) are the derivatives of the loss in the slopes: at the minimum -alpha sign(w), or at most alpha in size.
+    `pull` (d,) are the derivatives of the loss in the slopes: at the minimum -alpha sign(w) - l2 w, or at most alpha in
+    size.
     """
 
     w: Vector
@@ -55,14 +58,22 @@ class Sparse:
     s: Vector
     loss: Likelihood
     alpha: float
+    l2: float
     mean: Vector
     fit_intercept: bool
 
     @classmethod
-    def of(cls, X: Matrix, y: Vector, s: Vector, loss: Likelihood, alpha: float, fit_intercept: bool) -> Sparse:
+    def of(
+        cls, X: Matrix, y: Vector, s: Vector, loss: Likelihood, alpha: float, fit_intercept: bool, l2: float = 0.0
+    ) -> Sparse:
         """O(n d)."""
         mean = s @ X / s.sum() if fit_intercept else np.zeros(X.shape[1])
-        return cls(X, y, s, loss, alpha, mean, fit_intercept)
+        return cls(X, y, s, loss, alpha, l2, mean, fit_intercept)
+
+    @property
+    def penalty(self) -> Penalty:
+        """On the slopes."""
+        return Penalty.of(len(self.mean), l1=self.alpha, l2=self.l2)
 
     def predictor(self, w: Vector, b: float) -> Vector:
         """(n,) η; O(n) per slope that is not 0."""
@@ -71,7 +82,7 @@ class Sparse:
 
     def objective(self, w: Vector, eta: Vector) -> float:
         """f."""
-        return float(self.s @ self.loss.value(eta[:, None], self.y)) + self.alpha * float(np.abs(w).sum())
+        return float(self.s @ self.loss.value(eta[:, None], self.y)) + self.penalty.value(w)
 
     def at(self, w: Vector, b: float) -> State:
         """The point with the best b for these slopes, and what it says of the distance to the minimum."""
@@ -85,9 +96,14 @@ class Sparse:
         r = self.loss.value_gradient(eta[:, None], self.y)[1][:, 0]
         a = self.s * r
         pull = a @ self.X - self.mean * a.sum()
-        share = min(1.0, self.alpha / max(float(np.abs(pull).max(initial=0.0)), np.finfo(float).tiny))
+        return State(w, b, eta, self.objective(w, eta), self._dual(r, pull), pull)
+
+    def _dual(self, r: Vector, pull: Vector) -> float:
+        """-Σ s ℓ*(c r) - penalty*(-c pull), r the slopes of the loss, Σ s r = 0: without l2 the c ≤ 1 that is legal."""
+        top = max(float(np.abs(pull).max(initial=0.0)), np.finfo(float).tiny)
+        share = min(1.0, self.alpha / top) if self.l2 == 0 else 1.0
         dual = -float(self.s @ self.loss.conjugate((share * r)[:, None], self.y))
-        return State(w, b, eta, self.objective(w, eta), dual, pull)
+        return dual if self.l2 == 0 else dual - self.penalty.conjugate(-pull)
 
     def alpha_max(self) -> float:
         """The least alpha at which every slope is 0."""
@@ -95,14 +111,18 @@ class Sparse:
         return float(np.abs(self.at(np.zeros(len(self.mean)), b).pull).max(initial=0.0))
 
 
-def prox_newton(problem: Sparse, *, tol: float, max_iter: int) -> tuple[Solution, State]:
-    """From no slope on, until the duality gap is at most tol times the objective; O(n d) per step and working set.
+def prox_newton(
+    problem: Sparse, *, tol: float, max_iter: int, start: State | None = None
+) -> tuple[Solution, State]:
+    """From no slope on, or from `start`, until the duality gap is at most tol times the objective.
 
-    One more step follows then, since the slopes have only half the digits of the gap and the steps converge fast.
+    O(n d) per step and working set. One more step follows then, since the slopes have only half the digits of the gap
+    and the steps converge fast.
     """
     d = problem.X.shape[1]
-    start = float(problem.loss.start(problem.y, problem.s)[0]) if problem.fit_intercept else 0.0
-    here, trace = problem.at(np.zeros(d), start), []
+    best = float(problem.loss.start(problem.y, problem.s)[0]) if problem.fit_intercept else 0.0
+    here = problem.at(np.zeros(d), best) if start is None else problem.at(start.w, start.b)
+    trace: list[float] = []
     reason: Reason = "max_iter"
     for step in range(max_iter + 1):
         gap = here.value - here.dual
@@ -127,7 +147,7 @@ def _step(problem: Sparse, here: State) -> State | None:
     dw, db = w - here.w, b - here.b
     _, r = problem.loss.value_gradient(here.eta[:, None], problem.y)
     slope = float(here.pull @ dw) + db * float(problem.s @ r[:, 0])
-    drop = slope + problem.alpha * float(np.abs(w).sum() - np.abs(here.w).sum())
+    drop = slope + problem.penalty.value(w) - problem.penalty.value(here.w)
     move, t = problem.predictor(dw, db), 1.0
     for _ in range(HALVINGS):
         f = problem.objective(here.w + t * dw, here.eta + t * move)
@@ -147,6 +167,6 @@ def _model(problem: Sparse, here: State) -> tuple[Vector, float]:
     t = t - centre
     size = float(np.sqrt(c @ t**2)) or 1.0
     length = np.where(Z.length > 0, Z.length, 1.0)
-    found = lasso(Z, t / size, problem.alpha / size / length, np.zeros(len(length)), start=here.w * length / size)
+    found = lasso(Z, t / size, problem.alpha / size / length, problem.l2 / length**2, start=here.w * length / size)
     w = found.w * size / length
     return w, centre + float((problem.mean - Z.mean) @ w)
