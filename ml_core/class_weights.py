@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ml_core.arrays import Labels, Vector
 from ml_core.errors import InvalidParameter, Issue
+from ml_core.labels import spellings
 from ml_core.params import Label
 
 ClassWeight = Annotated[
@@ -27,10 +28,12 @@ def class_weights(given: Any, classes: Labels, shares: Vector, total: float) -> 
         return np.ones(K)
     if isinstance(given, str):
         return np.asarray(total / (K * shares))
-    labels = [str(c) for c in classes]
-    factors = {str(k): float(v) for k, v in given.items()}
-    unknown = [k for k in factors if k not in labels]
-    if unknown:
-        message = f"class_weight names {unknown[0]!r}; the labels are {labels}"
-        raise InvalidParameter(message, [Issue("/params/class_weight", "unknown_label", message)])
-    return np.array([factors.get(c, 1.0) for c in labels])
+    names = [spellings(c) for c in classes]
+    factors = np.ones(K)
+    for label, factor in given.items():
+        at = [k for k in range(K) if spellings(label) & names[k]]
+        if not at:
+            message = f"class_weight names {label!r}; the labels are {classes.tolist()}"
+            raise InvalidParameter(message, [Issue("/params/class_weight", "unknown_label", message)])
+        factors[at[0]] = float(factor)
+    return factors

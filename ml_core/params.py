@@ -62,7 +62,7 @@ _TABLE = {"type": "array", "items": _NUMBERS}
 RealStack = Annotated[np.ndarray, _numbers(3), WithJsonSchema({"type": "array", "items": _TABLE})]
 """A list of equally shaped matrices; (K, n, d) float64 array inside."""
 Label = bool | int | float | str
-"""A class label: any JSON scalar."""
+"""A class label: any JSON scalar; null beside it where rows may lack one."""
 
 
 def nested(check: Any, what: str, *, many: bool = False) -> Any:

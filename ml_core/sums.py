@@ -27,6 +27,9 @@ from ml_core.certificates import Diagnostics, Notice
 from ml_core.errors import InvalidData
 from ml_core.validation import check_query
 
+FEW = 1000
+"""Rows of a chunk up to which numbers as labels need not recur in the chunk itself."""
+
 
 class Summed(Protocol):
     """A value that is a sum over rows."""
@@ -64,7 +67,7 @@ class Census:
         known = [c.classes for c in (self, other) if c.classes is not None]
         if len({c.dtype.kind in "USO" for c in known}) > 1:
             raise InvalidData(f"one chunk has labels like {known[0][0]!r} and another like {known[1][0]!r}")
-        classes = validation.distinct_labels(np.concatenate(known), "the chunks")[0] if known else None
+        classes = validation.distinct_labels(np.concatenate(known), "the chunks", rows=False)[0] if known else None
         return Census(self.rows + other.rows, self.width, classes)
 
 
@@ -125,7 +128,8 @@ def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
                           f"got {census.rows}")  # fmt: skip
     if census.classes is not None and len(census.classes) < 2:
         raise InvalidData(f"{type(estimator).__name__} needs two classes, got {list(census.classes)}")
-    if isinstance(estimator, Classifier):
+    if isinstance(estimator, Classifier) and census.classes is not None:
+        validation.check_recurring(census.classes, census.rows, type(estimator).__name__)
         estimator.classes_ = census.classes
     _drive(estimator._passes(census), lambda part: total(part, chunks, estimator))  # type: ignore[attr-defined]
     estimator.n_features_in_ = census.width
@@ -196,5 +200,6 @@ class _Count:
             raise InvalidData(f"{owner} expects a table (rows, columns), got an array of shape {shape}")
         labels = None
         if self.estimator.supervised and self.estimator.task == "classification":
-            labels = validation.distinct_labels(validation._column(y, len(keep), owner)[keep], owner)[0]
+            given = validation._column(y, len(keep), owner)[keep]
+            labels = validation.distinct_labels(given, owner, rows=len(given) > FEW)[0]
         return Census(int(keep.sum()), shape[1], labels)

@@ -177,23 +177,33 @@ def check_labels(y: Any, n: int, owner: str) -> tuple[Labels, Codes]:
     return classes, codes
 
 
-def distinct_labels(t: np.ndarray, owner: str) -> tuple[Labels, Codes]:
-    """Sorted labels and codes (n,). Labels are strings, integers, booleans, or floats that are whole numbers."""
-    if t.dtype.kind == "f":
-        if not np.isfinite(t).all():
-            raise InvalidData("Input y contains NaN or infinity")
-        if (t != np.floor(t)).any():
-            raise InvalidData(
-                f"Unknown label type: continuous. {owner} needs classes; y holds {t[t != np.floor(t)][0]}",
-                [Issue("/target", "not_classes", "choose a column of classes")],
-            )
+def distinct_labels(t: np.ndarray, owner: str, *, rows: bool = True) -> tuple[Labels, Codes]:
+    """Sorted labels and codes (n,). Labels are strings, booleans, or numbers; those with a fraction must recur.
+
+    `rows` says that t holds the label of each row, so that a continuous target can be told from numbers of classes.
+    """
+    if t.dtype.kind == "f" and not np.isfinite(t).all():
+        raise InvalidData("Input y contains NaN or infinity")
     if t.dtype.kind == "O" and any(v is None or (isinstance(v, float) and np.isnan(v)) for v in t):
         raise InvalidData("Input y contains NaN or null")
     try:
         classes, codes = np.unique(t, return_inverse=True)
     except TypeError as e:
         raise InvalidData(f"y mixes kinds of labels that have no order: {e}") from e
+    if rows:
+        check_recurring(classes, len(t), owner)
     return classes, np.asarray(codes, dtype=np.int64)
+
+
+def check_recurring(classes: Labels, n: int, owner: str) -> None:
+    """InvalidData where labels of n rows are numbers with a fraction that hardly recur: a continuous target."""
+    if classes.dtype.kind != "f" or len(classes) <= max(2, n // 2):
+        return
+    broken = classes[classes != np.floor(classes)]
+    if len(broken):
+        raise InvalidData(f"Unknown label type: continuous. {owner} needs classes, which recur; y holds {len(classes)} "
+                          f"different numbers in {n} rows, such as {broken[0]}",
+                          [Issue("/target", "not_classes", "choose a column of classes, or a regression")])  # fmt: skip
 
 
 def check_query(model: Any, X: Any = None, *, width: int | None = None) -> Matrix:

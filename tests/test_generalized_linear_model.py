@@ -312,3 +312,17 @@ def test_recession_needs_rows_that_may_leave() -> None:
     assert (Z[:2] @ found < 0).all()
     assert recession(Z, np.array([-1.0, 0, 0, 0]), np.zeros(2)) is None
     assert recession(Z, np.zeros(4), np.zeros(2)) is None
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "binomial", "gamma"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_constant_columns_and_single_rows_are_diagnosed(family: Any, intercept: bool) -> None:
+    y = np.array([1.0, 0.5, 0.25, 1.0, 1.0]) if family == "binomial" else np.array([1.0, 2.0, 4.0, 3.0, 5.0])
+    for X in (np.ones((5, 2)), np.column_stack([np.zeros(5), np.arange(5.0)])):
+        model = Model(family=family, fit_intercept=intercept).fit(X, y)
+        rows = table(model, X, y)
+        assert rows[0][-1] == "collinear"
+        assert model.diagnostics(X, y).certificates[0].holds
+    one = Model(family=family, fit_intercept=intercept).fit([[2.0, 3.0]], y[2:3])
+    assert one.predict([[2.0, 3.0]])[0] == pytest.approx(y[2], rel=1e-6)
+    assert {row[-1] for row in table(one, [[2.0, 3.0]], y[2:3]).values()} == {"no_degrees_of_freedom"}

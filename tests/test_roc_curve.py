@@ -113,7 +113,7 @@ def test_operating_point_is_the_cheapest_of_all(costs: tuple[float, float]) -> N
 @pytest.mark.parametrize(
     "bad",
     [{"scores": [1.0]}, {"y": [0, 1, 2]}, {"scores": [1.0, float("nan"), 2.0]}, {"sample_weight": [1.0, -1.0, 1.0]},
-     {"sample_weight": [0.0, 0.0, 0.0]}, {"y": []}, {"y": [0, "a", "b"]}, {"positive": 7}, {"y": ["a", 1, 1]}],
+     {"sample_weight": [0.0, 0.0, 0.0]}, {"y": []}, {"y": [0, "a", "b"]}, {"positive": 7}, {"y": ["a", 1, True]}],
 )  # fmt: skip
 def test_refuses(bad: dict) -> None:
     with pytest.raises(InvalidParameter) as e:

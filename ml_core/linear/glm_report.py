@@ -37,12 +37,18 @@ def figures(frame: Frame, family: Family, exposed: Exposed, v: Vector, begin: Be
     constant = float(family.mean(frame.loss.start(np.array([begin.mean]), np.ones(1)))[0])
     sums: Sums = yield FitPart(frame, family, exposed, v, constant)
     H = sums.each[2] + frame.penalty().second(v)[2]
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
+    scale = _unit_diagonal(H)
     values = np.linalg.eigvalsh(H * scale[:, None] * scale)
     parameters = int((values > len(H) * SINGULAR * values[-1]).sum())
     freedom = begin.weight - parameters
     pearson = sums.each[4] / freedom if freedom > 0 else np.nan
     return Figures(sums, H, parameters, freedom, pearson if family.free_dispersion else 1.0, pearson)
+
+
+def _unit_diagonal(H: Matrix) -> Vector:
+    """(D,) factors of rows and columns that make the diagonal 1; 1 where it is 0, as of a constant column."""
+    size = np.sqrt(np.maximum(np.diag(H), 0.0))
+    return np.divide(1.0, size, out=np.ones(len(H)), where=size > 0)
 
 
 def report(
@@ -88,7 +94,8 @@ def _table(
 ) -> Table:
     """z with a known dispersion, t with an estimated one, by Fisher's information; the intercept first."""
     D, H = problem.shape[0], found.information
-    values, Q = np.linalg.eigh(H / np.sqrt(np.outer(np.diag(H), np.diag(H))))
+    scale = _unit_diagonal(H)
+    values, Q = np.linalg.eigh(H * scale[:, None] * scale)
     flat = np.abs(Q[:, values <= len(H) * SINGULAR * values[-1]]).max(axis=1, initial=0.0) > 1e-6
     M = problem.to_raw()
     with np.errstate(over="ignore", invalid="ignore"):

@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema
 
 from ml_core.arrays import Vector
 from ml_core.errors import InvalidParameter, Issue
+from ml_core.labels import distinct, key
 from ml_core.params import Label, RealMatrix, RealVector
 from ml_core.validation import WEIGHTS
 
@@ -25,8 +26,9 @@ Target = Annotated[RealVector, Field(description="(n,) targets.")]
 Predictions = Annotated[RealVector | RealMatrix, Field(description="(n,) or (n, q) predictions z.")]
 Targets = Annotated[RealVector | RealMatrix, Field(description="Targets, of the shape of the predictions.")]
 Scores = Annotated[RealVector, Field(description="(n,) scores, positive for the positive label.")]
-Signs = Annotated[list[Label], Field(min_length=1, description="(n,) labels of at most two kinds, such as -1 and 1.")]
-Positive = Annotated[Label | None, Field(description="The label that counts as 1; default the larger one.")]
+Marks = list[Label | None]
+Signs = Annotated[Marks, Field(min_length=1, description="(n,) labels of at most two kinds, such as -1 and 1.")]
+Positive = Annotated[Label | None, Field(description="The label that counts as 1; default the last of their order.")]
 Weight = Annotated[RealVector | None, Field(description="(n,) non-negative weights; default 1.")]
 
 
@@ -66,25 +68,22 @@ def signs_of(y: list[Any], positive: Any, n: int) -> Vector:
     """(n,) 1 for the positive label, -1 for the other one."""
     if len(y) != n:
         raise wrong("y", "length", f"there are {n} scores and {len(y)} labels; give one label for each")
-    kinds = set(y)
-    if positive is None and kinds <= {-1, 0, 1} and len(kinds) < 2:
-        positive = 1
-    try:
-        top = max(kinds) if positive is None else positive
-    except TypeError as e:
-        raise wrong("y", "mixed_labels", f"y mixes kinds of labels: {e}") from e
+    kinds = distinct([*y, positive] if positive is not None else y)
+    if positive is None and len(kinds) == 1 and kinds[0] in (-1, 0, 1):
+        return np.full(n, 1.0 if kinds[0] == 1 else -1.0)
     if positive is None and len(kinds) == 1:
-        raise wrong("positive", "missing", f"every label is {top!r}; say in `positive` which label counts as 1")
-    if len(kinds | {top}) > 2:
-        raise wrong("y", "too_many_classes", f"y and positive name {len(kinds | {top})} labels; map them to two, one "
-                    "against the rest")  # fmt: skip
-    return np.array([1.0 if t == top else -1.0 for t in y])
+        raise wrong("positive", "missing", f"every label is {kinds[0]!r}; say in `positive` which label counts as 1")
+    if len(kinds) > 2:
+        raise wrong("y", "too_many_classes", f"y and positive name {len(kinds)} labels; map them to two, one against "
+                    "the rest")  # fmt: skip
+    top = key(kinds[-1] if positive is None else positive)
+    return np.array([1.0 if key(t) == top else -1.0 for t in y])
 
 
 def codes_of(labels: list[Any], classes: list[Any], name: str) -> np.ndarray:
     """(n,) place of each label in `classes`."""
-    at = {c: i for i, c in enumerate(classes)}
-    unknown = [v for v in labels if v not in at]
+    at = {key(c): i for i, c in enumerate(classes)}
+    unknown = [v for v in labels if key(v) not in at]
     if unknown:
         raise wrong(name, "unknown_label", f"{name} holds {unknown[0]!r}; the labels are {classes}")
-    return np.array([at[v] for v in labels], dtype=np.int64)
+    return np.array([at[key(v)] for v in labels], dtype=np.int64)

@@ -9,14 +9,26 @@ from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Notice
-from ml_core.losses.arguments import Positive, Scores, Signs, Weight, bounded, codes_of, signs_of, weights_of, wrong
+from ml_core.labels import distinct
+from ml_core.losses.arguments import (
+    Marks,
+    Positive,
+    Scores,
+    Signs,
+    Weight,
+    bounded,
+    codes_of,
+    signs_of,
+    weights_of,
+    wrong,
+)
 from ml_core.losses.exponential import Exponential
 from ml_core.losses.hinge import Hinge
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.perceptron import Perceptron
 from ml_core.losses.probability import CLIP, LogProbability, LogScores
 from ml_core.losses.report import LossReport, report
-from ml_core.params import Label, RealMatrix, RealVector
+from ml_core.params import RealMatrix, RealVector
 from ml_core.registry import Answer, function
 
 MARGINS = {"scores": [2.0, 0.3, -1.0, 0.2], "y": [1, 1, 1, -1]}
@@ -79,7 +91,7 @@ def perceptron_loss(
 def logistic_loss(
     *,
     scores: Annotated[RealVector, Field(description="(n,) log-odds, probabilities of the positive label, or margins.")],
-    y: Annotated[list[Label] | None, Field(description="Labels, or shares in [0, 1]; none with margins.")] = None,
+    y: Annotated[Marks | None, Field(description="Labels, or shares in [0, 1]; none with margins.")] = None,
     given: Annotated[
         Literal["logits", "probabilities", "margins"], Field(description="What `scores` are.")
     ] = "logits",
@@ -135,9 +147,9 @@ def _probabilities(loss: LogProbability, p: Matrix, T: np.ndarray, s: Vector) ->
 def categorical_cross_entropy(
     *,
     scores: Annotated[RealMatrix, Field(description="(n, K) probabilities, or logits: one score a class.")],
-    y: Annotated[list[Label] | None, Field(description="(n,) labels.")] = None,
+    y: Annotated[Marks | None, Field(description="(n,) labels.")] = None,
     targets: Annotated[RealMatrix | None, Field(description="(n, K) target distributions, in the place of y.")] = None,
-    classes: Annotated[list[Label] | None, Field(description="K labels; default 0 … K-1.")] = None,
+    classes: Annotated[Marks | None, Field(description="K labels; default 0 … K-1.")] = None,
     given: Annotated[Literal["logits", "probabilities"], Field(description="What `scores` are.")] = "probabilities",
     sample_weight: Weight = None,
 ) -> Answer[LossReport]:
@@ -173,7 +185,7 @@ def _distributions(y: Any, targets: Any, classes: Any, n: int, K: int) -> Matrix
             raise wrong("targets", "distribution", f"targets needs {n} rows of {K} non-negative numbers of sum 1")
         return np.asarray(targets)
     names = list(range(K)) if classes is None else classes
-    if len(names) != K or len(set(names)) != K:
+    if len(names) != K or len(distinct(names)) != K:
         raise wrong("classes", "length", f"classes needs {K} different labels, one for each column of scores")
     if len(y) != n:
         raise wrong("y", "length", f"there are {n} rows of scores and {len(y)} labels; give one label for each")

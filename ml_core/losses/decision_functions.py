@@ -10,13 +10,14 @@ from pydantic import Field
 
 from ml_core.arrays import Vector
 from ml_core.certificates import Certificate
-from ml_core.losses.arguments import Numbers, Weight, codes_of, weights_of, wrong
+from ml_core.labels import distinct
+from ml_core.losses.arguments import Marks, Numbers, Weight, codes_of, weights_of, wrong
 from ml_core.losses.zero_one import LossMatrix
 from ml_core.params import Label, RealMatrix
 from ml_core.registry import Answer, function
 
-Decisions = Annotated[list[Label], Field(min_length=1, description="(n,) decisions z.")]
-Truth = Annotated[list[Label], Field(min_length=1, description="(n,) true labels.")]
+Decisions = Annotated[Marks, Field(min_length=1, description="(n,) decisions z.")]
+Truth = Annotated[Marks, Field(min_length=1, description="(n,) true labels.")]
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,10 @@ class DecisionReport:
     value: Numbers
     total: float
     mean: float
-    best_constant: Label
+    best_constant: Label | None
     best_constant_mean: float
-    decisions: list[Label]
-    classes: list[Label]
+    decisions: Marks
+    classes: Marks
     matrix: RealMatrix
     table: RealMatrix
 
@@ -48,7 +49,7 @@ def zero_one_loss(*, prediction: Decisions, y: Truth, sample_weight: Weight = No
     ----------
     Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, section 2.4.
     """
-    kinds = _sorted([*prediction, *y])
+    kinds = distinct([*prediction, *y])
     return _report(prediction, y, 1.0 - np.eye(len(kinds)), kinds, kinds, sample_weight)
 
 
@@ -61,8 +62,8 @@ def asymmetric_loss_matrix(
     prediction: Decisions,
     y: Truth,
     matrix: Annotated[RealMatrix, Field(description="matrix[z][y]: loss of decision z when y is true.")],
-    decisions: Annotated[list[Label] | None, Field(description="Names of the rows; default: classes, or 0 …")] = None,
-    classes: Annotated[list[Label] | None, Field(description="Names of the columns; default 0, 1, …")] = None,
+    decisions: Annotated[Marks | None, Field(description="Names of the rows; default: classes, or 0 …")] = None,
+    classes: Annotated[Marks | None, Field(description="Names of the columns; default 0, 1, …")] = None,
     sample_weight: Weight = None,
 ) -> Answer[DecisionReport]:
     """matrix[z][y] of each row: mistakes of different cost, and decisions that are no class, such as a rejection.
@@ -77,16 +78,9 @@ def asymmetric_loss_matrix(
     columns = list(range(K)) if classes is None else classes
     rows = (columns if Z == K else list(range(Z))) if decisions is None else decisions
     for name, labels, size in (("classes", columns, K), ("decisions", rows, Z)):
-        if len(labels) != size or len(set(labels)) != size:
+        if len(labels) != size or len(distinct(labels)) != size:
             raise wrong(name, "length", f"{name} needs {size} different labels, as the matrix has")
     return _report(prediction, y, matrix, rows, columns, sample_weight)
-
-
-def _sorted(labels: list[Any]) -> list[Any]:
-    try:
-        return sorted(set(labels))
-    except TypeError as e:
-        raise wrong("y", "mixed_labels", f"prediction and y mix kinds of labels: {e}") from e
 
 
 def _report(

@@ -11,6 +11,7 @@ from pydantic import Field, WithJsonSchema
 from ml_core.arrays import Vector
 from ml_core.certificates import Certificate, Notice
 from ml_core.errors import InvalidParameter, Issue
+from ml_core.labels import distinct, key
 from ml_core.params import Label, RealVector
 from ml_core.registry import Answer, function
 from ml_core.validation import WEIGHTS
@@ -48,9 +49,9 @@ class RocCurve:
 @function("roc_curve", example={"y": [1, 1, 0, 1, 0, 0], "scores": [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]})
 def roc_curve(
     *,
-    y: Annotated[list[Label], Field(min_length=1, description="True labels, at most two kinds.")],
+    y: Annotated[list[Label | None], Field(min_length=1, description="True labels, at most two kinds.")],
     scores: Annotated[RealVector, Field(description="One score a row; larger means more likely positive.")],
-    positive: Annotated[Label | None, Field(description="The positive label; default the larger one.")] = None,
+    positive: Annotated[Label | None, Field(description="The positive label; default the last of their order.")] = None,
     sample_weight: Annotated[RealVector | None, Field(description="Non-negative weights; default 1.")] = None,
     cost_false_negative: Annotated[float, Field(ge=0, description="Cost of a missed positive.")] = 1.0,
     cost_false_positive: Annotated[float, Field(ge=0, description="Cost of a false alarm.")] = 1.0,
@@ -97,15 +98,12 @@ def _checked(y: list[Any], scores: Vector, positive: Any, weight: Vector | None)
     if s.max() > WEIGHTS[1] or s[s > 0].min() < WEIGHTS[0]:
         raise InvalidParameter(f"positive sample_weight must lie between {WEIGHTS[0]:g} and {WEIGHTS[1]:g}",
                                [Issue("/sample_weight", "range", "multiply all weights by a constant")])  # fmt: skip
-    kinds = set(y)
-    try:
-        top = max(kinds) if positive is None else positive
-    except TypeError as e:
-        raise InvalidParameter("y mixes kinds of labels", [Issue("/y", "mixed_labels", str(e))]) from e
-    if len(kinds | {top}) > 2:
-        message = f"y and positive name {len(kinds | {top})} labels; map them to two, one against the rest"
+    kinds = distinct([*y, positive] if positive is not None else y)
+    if len(kinds) > 2:
+        message = f"y and positive name {len(kinds)} labels; map them to two, one against the rest"
         raise InvalidParameter(message, [Issue("/y", "too_many_classes", message)])
-    return np.array([t == top for t in y]), s
+    top = key(kinds[-1] if positive is None else positive)
+    return np.array([key(t) == top for t in y]), s
 
 
 def _counts(hit: np.ndarray, scores: Vector, s: Vector) -> tuple[Vector, Vector, Vector]:

@@ -60,29 +60,27 @@ def classes(array: Any, kind: str) -> np.ndarray:
     if kind in ("category", "text"):
         coded = array.dictionary_encode()
         return np.array(coded.dictionary.to_pylist(), dtype=str)[coded.indices.to_numpy(zero_copy_only=False)]
-    values = array.to_numpy(zero_copy_only=False)
-    whole = kind in ("boolean", "integer") or (kind == "number" and bool((np.remainder(values, 1.0) == 0).all()))
-    return np.asarray(values) if whole else np.array(labels(array, kind).tolist())
+    if kind in ("boolean", "integer", "number"):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    return np.array(labels(array, kind).tolist())
 
 
 def labels(array: Any, kind: str) -> np.ndarray:
-    """Class labels as they stand in the table: strings, whole numbers or booleans; None where missing."""
+    """Class labels as they stand in the table: strings, numbers or booleans; None where missing."""
     values = array.to_pylist()
     out = np.empty(len(values), dtype=object)
-    out[:] = values
-    present = out[[v is not None for v in values]]
     if kind in ("category", "text"):
         typed: Any = str
     elif kind == "boolean":
         typed = bool
-    elif kind in ("integer", "number") and all(float(v).is_integer() for v in present):
+    elif kind in ("integer", "number"):
         typed = int if kind == "integer" else float
     else:
         raise Invalid(
-            f"a class target must be category, text, integer or boolean; this column is {kind}",
+            f"a class target must be category, text, boolean, integer or number; this column is {kind}",
             issues=(Issue("/target", "not_classes", "choose another column, or a regression algorithm"),),
         )
-    out[[v is not None for v in values]] = [typed(v) for v in present]
+    out[:] = [None if v is None else typed(v) for v in values]
     return out
 
 
