@@ -22,7 +22,7 @@ from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
 from ml_core.selection.left_out import left_out
 from ml_core.solvers.base import Solution
-from ml_core.solvers.gradient_descent import Quadratic, gradient_descent, newton, sgd
+from ml_core.solvers.gradient_descent import Quadratic, minimise
 from ml_core.solvers.linear_model import LinearFit, solve_design, solve_orthogonal
 from ml_core.solvers.normal_equations import solve_normal
 from ml_core.sums import Additive, Census, Passes
@@ -122,7 +122,7 @@ class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor)
             float | None, Field(gt=0, description="Step of gradient_descent, first step of sgd; a safe one by default.")
         ] = None,
         max_iter: MaxIter = 1000,
-        tol: Annotated[Tol, Field(description="Gradient norm relative to that at 0 where iterations stop.")] = 1e-10,
+        tol: Annotated[Tol, Field(description="Largest gradient relative to that at 0 where iterations stop.")] = 1e-10,
         random_state: Seed = 0,
     ) -> None:
         self.fit_intercept = fit_intercept
@@ -221,7 +221,10 @@ class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor)
         """Replace the answer by that of the iterative solver."""
         M = np.hstack([np.ones((len(X), 1)), X]) if self.fit_intercept else X
         problems = [Quadratic.of(M, np.ascontiguousarray(t), s) for t in Y.T]
-        self.solutions_ = [self._minimise(p) for p in problems]
+        self.solutions_ = [
+            minimise(p, self.solver, step=self.step, max_iter=self.max_iter, tol=self.tol, seed=self.random_state)
+            for p in problems
+        ]
         W = np.stack([a.w for a in self.solutions_], axis=1)
         b = W[0].copy() if self.fit_intercept else np.zeros(Y.shape[1])
         self.weights_ = np.ascontiguousarray(W[int(self.fit_intercept) :])
@@ -229,13 +232,6 @@ class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor)
         self.rss_ = s @ (Y - M @ W) ** 2
         self._present()
         self.solver_ = self.solver
-
-    def _minimise(self, problem: Quadratic) -> Solution:
-        if self.solver == "newton":
-            return newton(problem, max_iter=self.max_iter, tol=self.tol)
-        if self.solver == "gradient_descent":
-            return gradient_descent(problem, step=self.step, max_iter=self.max_iter, tol=self.tol)
-        return sgd(problem, step=self.step, max_iter=self.max_iter, tol=self.tol, seed=self.random_state)
 
     def _remark(self) -> None:
         # fmt: off

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +20,17 @@ NONE = np.zeros(0)
 Fun = Callable[[Vector], tuple[float, Vector]]
 
 
+class Epochs(Protocol):
+    """How an epoch goes through the n rows; the seed gives their orders."""
+
+    @property
+    def seed(self) -> int:
+        """Of the orders."""
+
+    def epoch(self, steps: Steps, rate: float) -> Vector:
+        """Move `steps` through all rows once; the point that the epoch is judged by."""
+
+
 @dataclass(frozen=True)
 class Draws:
     """Few rows at a time: unbiased gradients of `batch` of n rows, in a new random order each epoch.
@@ -31,6 +43,35 @@ class Draws:
     batch: int
     seed: int
     average: bool = True
+
+    def epoch(self, steps: Steps, rate: float) -> Vector:
+        """Batch by batch."""
+        mean, order = np.zeros_like(steps.w), steps.rng.permutation(self.n)
+        starts = range(0, self.n, self.batch)
+        for a in starts:
+            rows = order[a : a + self.batch]
+            steps.move(self.gradient(steps.w, rows), rows, rate)
+            mean += steps.w
+        return mean / len(starts) if self.average else steps.w
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Row by row against the gradient in one compiled pass.
+
+    `run(w, mean, order, t, rate)` changes w in place, after t steps of earlier epochs, and puts the average into mean.
+    """
+
+    run: Callable[[Vector, Vector, np.ndarray, int, float], object]
+    n: int
+    seed: int
+
+    def epoch(self, steps: Steps, rate: float) -> Vector:
+        """The average of the pass."""
+        steps.w, mean = steps.w.copy(), np.zeros_like(steps.w)
+        self.run(steps.w, mean, steps.rng.permutation(self.n), steps.t, rate)
+        steps.t += self.n
+        return mean
 
 
 @dataclass
@@ -64,7 +105,7 @@ class _Watch:
 
 def descend(
     value_gradient: Fun, w0: Vector, update: Update, *, rate: Callable[[int], float] | float, tol: float, max_iter: int,
-    seconds: float | None = None, draws: Draws | None = None,
+    seconds: float | None = None, draws: Epochs | None = None,
     curvature: Callable[[Vector, np.ndarray | None], Vector] | None = None,
 ) -> Solution:  # fmt: skip
     """Steps by `update` until max |∇f| ≤ tol; of `draws`, epochs of steps, judged by the whole gradient between them.
@@ -72,7 +113,7 @@ def descend(
     `rate` may depend on the round 0, 1, …; `curvature(w, rows)` (d,) serves rules that ask for it. The best point is
     returned when f is not finite or far above its start (`diverged`), or when a budget is spent.
     """
-    steps = _Steps(w0, update, rate, draws, curvature)
+    steps = Steps(w0, update, rate, draws, curvature)
     watch = _Watch(tol, max_iter, seconds, best=w0)
     unit = "iterations" if draws is None else "epochs"
     for k in range(max_iter + 1):
@@ -85,39 +126,29 @@ def descend(
     raise AssertionError("the last round has a reason to stop")
 
 
-class _Steps:
-    """The iterate, the state of the rule, and the point that is judged."""
+class Steps:
+    """The iterate w, the number of steps t, the state of the rule, and the point that is judged."""
 
     def __init__(
-        self, w0: Vector, update: Update, rate: Callable[[int], float] | float, draws: Draws | None,
+        self, w0: Vector, update: Update, rate: Callable[[int], float] | float, draws: Epochs | None,
         curvature: Callable[[Vector, np.ndarray | None], Vector] | None,
     ) -> None:  # fmt: skip
         self.w, self.point, self.t = w0, w0, 0
         self.update, self.state = update, update.begin(len(w0))
         self.rate, self.draws, self.curvature = rate, draws, curvature
-        self.rng = None if draws is None else generator(draws.seed)
+        self.rng = generator(0 if draws is None else draws.seed)
 
     def round(self, k: int, g: Vector) -> None:
         """One step along g, or one epoch."""
         rate = self.rate(k) if callable(self.rate) else self.rate
-        if self.draws is None:
-            self._move(g, None, rate)
-            self.point = self.w
+        if self.draws is not None:
+            self.point = self.draws.epoch(self, rate)
             return
-        mean, count = np.zeros_like(self.w), 0
-        for rows in self._batches(self.draws):
-            self._move(self.draws.gradient(self.w, rows), rows, rate)
-            mean += self.w
-            count += 1
-        self.point = mean / count if self.draws.average else self.w
+        self.move(g, None, rate)
+        self.point = self.w
 
-    def _batches(self, draws: Draws) -> Iterator[np.ndarray]:
-        assert self.rng is not None  # noqa: S101 - made with the draws
-        order = self.rng.permutation(draws.n)
-        for a in range(0, draws.n, draws.batch):
-            yield order[a : a + draws.batch]
-
-    def _move(self, g: Vector, rows: np.ndarray | None, rate: float) -> None:
+    def move(self, g: Vector, rows: np.ndarray | None, rate: float) -> None:
+        """One step of the rule."""
         self.t += 1
         h = self.curvature(self.w, rows) if self.update.curved and self.curvature is not None else NONE
         step, self.state = self.update.move(self.state, g, h, rate, self.t)
