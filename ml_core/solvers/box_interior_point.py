@@ -19,6 +19,7 @@ from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels, multipliers
 from ml_core.solvers.box_solution import BoxSolution
+from ml_core.solvers.central_path import aim, room
 from ml_core.solvers.free_set import Free, LowRank, newton_on_free
 
 STEPS = 100
@@ -129,8 +130,8 @@ class _State:
         dx, _, dl, dh = step(-self.s * self.low, -self.t * self.high)
         a = self._length(dx, dl, dh)
         after = ((self.s + a * dx) @ (self.low + a * dl) + (self.t - a * dx) @ (self.high + a * dh)) / (2 * len(dx))
-        aim = mean * (after / mean) ** 3
-        dx, db, dl, dh = step(aim - self.s * self.low - dx * dl, aim - self.t * self.high + dx * dh)
+        goal = aim(float(mean), float(after))
+        dx, db, dl, dh = step(goal - self.s * self.low - dx * dl, goal - self.t * self.high + dx * dh)
         a = min(1.0, STAY * self._length(dx, dl, dh, 1.0 / STAY))
         self.beta, self.b, self.low, self.high = (
             self.beta + a * dx, self.b + a * db, self.low + a * dl, self.high + a * dh)  # fmt: skip
@@ -139,12 +140,7 @@ class _State:
 
     def _length(self, dx: Vector, dl: Vector, dh: Vector, most: float = 1.0) -> float:
         """Largest step up to `most` that leaves everything non-negative."""
-        a = most
-        for x, d in ((self.s, dx), (self.t, -dx), (self.low, dl), (self.high, dh)):
-            back = d < 0
-            if back.any():
-                a = min(a, float(np.min(-x[back] / d[back])))
-        return a
+        return min(most, room((self.s, dx), (self.t, -dx), (self.low, dl), (self.high, dh)))
 
     def settled(self, tie: float) -> tuple[Matrix, Matrix, float]:
         """β with those that lean on a bound put there and the rest solved exactly; v, and the violation."""

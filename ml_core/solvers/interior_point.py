@@ -23,6 +23,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
+from ml_core.solvers.central_path import aim, room
 
 STEPS = 200
 BACK = 0.9995
@@ -143,10 +144,10 @@ def _moved(P: Kinked, S: State) -> State | None:
     except LinAlgError:
         return None
     mean = S.mean_product()
-    aim = _direction(P, S, factor, (qa, qb), 0.0, None)
-    ahead = _step(P, S, aim, 1.0).mean_product()
-    target = mean * min(max(ahead / mean, 1e-6), 1.0) ** 3
-    found = _step(P, S, _direction(P, S, factor, (qa, qb), target, aim), BACK)
+    guess = _direction(P, S, factor, (qa, qb), 0.0, None)
+    ahead = _step(P, S, guess, 1.0).mean_product()
+    target = aim(mean, ahead, 1e-6)
+    found = _step(P, S, _direction(P, S, factor, (qa, qb), target, guess), BACK)
     return found if np.isfinite(found.w).all() else None
 
 
@@ -165,8 +166,8 @@ def _direction(P: Kinked, S: State, factor: Any, q: tuple[Vector, Vector], targe
 
 def _step(P: Kinked, S: State, m: Move, back: float) -> State:
     """As far along the move as slacks and multipliers stay positive; one length for both where there is a penalty."""
-    primal = back * min(_room(S.u, m.u), _room(S.z, m.z), _room(S.v, m.v), _room(S.t, m.t))
-    dual = back * min(_room(S.a, m.a), _room(S.c, -m.a), _room(S.b, m.b), _room(S.e, -m.b))
+    primal = back * room((S.u, m.u), (S.z, m.z), (S.v, m.v), (S.t, m.t))
+    dual = back * room((S.a, m.a), (S.c, -m.a), (S.b, m.b), (S.e, -m.b))
     primal, dual = min(primal, 1.0), min(dual, 1.0)
     if (P.mu > 0).any():
         primal = dual = min(primal, dual)
@@ -175,9 +176,3 @@ def _step(P: Kinked, S: State, m: Move, back: float) -> State:
     u, z, v, t = S.u + primal * m.u, S.z + primal * m.z, S.v + primal * m.v, S.t + primal * m.t
     kept = [np.maximum(x, SMALLEST) for x in (u, z, v, t, a, S.c - dual * m.a, b, S.e - dual * m.b)]
     return State(w, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6], kept[7])
-
-
-def _room(x: Vector, dx: Vector) -> float:
-    """The largest step along dx that keeps x ≥ 0."""
-    with np.errstate(over="ignore"):
-        return float(np.divide(-x, dx, out=np.full(len(x), np.inf), where=dx < 0).min(initial=np.inf))

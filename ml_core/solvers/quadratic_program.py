@@ -17,9 +17,11 @@ from scipy.linalg import LinAlgError, lu_factor, lu_solve
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
+from ml_core.solvers.central_path import aim, room
 
 Status = Literal["optimal", "max_iter", "time", "stalled"]
 PATIENCE = 15
+STAY = 0.995
 
 
 @dataclass(frozen=True)
@@ -138,22 +140,12 @@ def _step(
     guess = direction(at.z * at.t)
     if not m:
         return _Point(at.x + guess.x, at.z, at.nu + guess.nu, at.t)
-    reach = _reach(at, guess)
+    reach = min(1.0 / STAY, room((at.t, guess.t), (at.z, guess.z)))
     mu = float(at.t @ at.z) / m
     ahead = float((at.t + reach * guess.t) @ (at.z + reach * guess.z)) / m
-    target = (max(ahead, 0.0) / mu) ** 3 * mu
-    move = direction(at.z * at.t + guess.t * guess.z - target)
-    a = min(1.0, 0.995 * _reach(at, move))
+    move = direction(at.z * at.t + guess.t * guess.z - aim(mu, ahead))
+    a = min(1.0, STAY * room((at.t, move.t), (at.z, move.z)))
     return _Point(at.x + a * move.x, at.z + a * move.z, at.nu + a * move.nu, at.t + a * move.t)
-
-
-def _reach(at: _Point, move: _Point) -> float:
-    """The longest step, at most 1 (before damping), that keeps slacks and multipliers positive."""
-    a = 1.0 / 0.995
-    for value, step in ((at.t, move.t), (at.z, move.z)):
-        down = step < 0
-        a = min(a, float((value[down] / -step[down]).min(initial=np.inf)))
-    return a
 
 
 def polished(
