@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import RidgeCV
 
-from ml_core.errors import InvalidParameter
+from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.linear.generalized_tikhonov import GeneralizedTikhonov
 from ml_core.linear.ridge_regression import RidgeRegression
+from ml_core.selection.splits import folds
 from ml_core.sums import fit_chunks
 from tests.least_squares import KNOWN_X, KNOWN_Y
 
@@ -161,3 +162,43 @@ def test_what_stays_singular_is_said_and_bad_operators_are_refused():
             GeneralizedTikhonov(**params).fit(X, y)
     with pytest.raises(InvalidParameter, match="needs more than 2 columns"):
         GeneralizedTikhonov(operator="second_difference").fit(X[:, :2], y)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("penalize_bias", [False, True])
+def test_cross_validation_is_a_fit_per_fold(outputs: int, penalize_bias: bool):
+    X, y = table(40, 5, offset=2.0)
+    Y = y if outputs == 1 else np.stack([y, -2 * y + X[:, 0], X[:, 1]], axis=1)
+    s = np.random.default_rng(0).uniform(0.5, 2.0, 40)
+    grid = [0.01, 1.0, 30.0, 1e3]
+    m = RidgeRegression(choose_alpha="cross_validation", alphas=grid, folds=4, random_state=3,
+                        penalize_bias=penalize_bias).fit(X, Y, s)  # fmt: skip
+    want = np.zeros((4, 4))
+    for k, (train, test) in enumerate(folds(40, 4, seed=3)):
+        for i, a in enumerate(grid):
+            alpha = a * s[train].sum() / s.sum()
+            fit = RidgeRegression(alpha=alpha, penalize_bias=penalize_bias).fit(X[train], Y[train], s[train])
+            r = (Y[test] - fit.predict(X[test])).reshape(len(test), -1)
+            want[k, i] = np.average((r**2).mean(axis=1), weights=s[test])
+    found = np.array(m.compared_)
+    np.testing.assert_allclose(found[:, 1], want.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found[:, 2], want.std(axis=0, ddof=1) / 2, rtol=1e-9)
+    assert m.alpha_ == grid[int(want.mean(axis=0).argmin())]
+    np.testing.assert_allclose(m.coef_, RidgeRegression(alpha=m.alpha_, penalize_bias=penalize_bias).fit(X, Y, s).coef_)
+    report = m.diagnostics(X, Y, s)
+    assert "alpha_choice" in [c.name for c in report.certificates if c.holds]
+    np.testing.assert_allclose(report.curves["cross_validation"]["error"], found[:, 1])
+
+
+def test_cross_validation_keeps_alpha_when_rows_come_and_serves_differences():
+    X, y = table(60, 6)
+    m = GeneralizedTikhonov(choose_alpha="cross_validation", operator="first_difference", folds=3).fit(X[:50], y[:50])
+    before = m.alpha_
+    m.update(X[50:], y[50:])
+    assert m.alpha_ == before
+    assert "alpha_kept" in [n.code for n in m.notices_]
+    same = GeneralizedTikhonov(alpha=before, operator="first_difference").fit(X, y)
+    np.testing.assert_allclose(m.coef_, same.coef_, rtol=1e-9)
+    assert np.isnan(m.left_out(X, y)).all()
+    with pytest.raises(InvalidData, match="fold"):
+        RidgeRegression(choose_alpha="cross_validation", folds=30).fit(X[:9], y[:9])

@@ -11,8 +11,8 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear.linear_sums import LinearSums
-from ml_core.linear.penalised_squares import PenalisedSquares
-from ml_core.params import RealMatrix, RealVector
+from ml_core.linear.penalised_squares import Alphas, ChooseAlpha, Folds, ObjectiveScale, PenalisedSquares
+from ml_core.params import RealMatrix, RealVector, Seed
 from ml_core.registry import algorithm
 
 
@@ -46,6 +46,7 @@ class GeneralizedTikhonov(PenalisedSquares):
     weights_: Annotated[Matrix, "(d, q) slopes"]
     rss_: Annotated[Vector, "(q,) weighted residual sum of squares"]
     sums_: Annotated[LinearSums, "a triangular root of the scatter of [X, Y]"]
+    compared_: Annotated[list[list[float]], "penalty, error by cross-validation, and its standard error"]
 
     def __init__(
         self,
@@ -58,15 +59,11 @@ class GeneralizedTikhonov(PenalisedSquares):
             Literal["identity", "first_difference", "second_difference"] | RealMatrix,
             Field(description="L: which combinations of the coefficients are penalised."),
         ] = "identity",
-        choose_alpha: Annotated[
-            Literal["given", "leave_one_out", "gcv"], Field(description="Use alpha, or the best of alphas by an error.")
-        ] = "given",
-        alphas: Annotated[
-            RealVector | None, Field(description="Penalties compared and reported; 1e-4 … 1e4 by default.")
-        ] = None,
-        objective_scale: Annotated[
-            Literal["sum", "mean"], Field(description="Whether the penalty stands beside the sum or the mean.")
-        ] = "sum",
+        choose_alpha: ChooseAlpha = "given",
+        alphas: Alphas = None,
+        folds: Folds = 5,
+        random_state: Seed = 0,
+        objective_scale: ObjectiveScale = "sum",
         fit_intercept: Annotated[bool, Field(description="Learn b, which is not penalised; otherwise b = 0.")] = True,
     ) -> None:
         self.alpha = alpha
@@ -74,6 +71,8 @@ class GeneralizedTikhonov(PenalisedSquares):
         self.operator = operator
         self.choose_alpha = choose_alpha
         self.alphas = alphas
+        self.folds = folds
+        self.random_state = random_state
         self.objective_scale = objective_scale
         self.fit_intercept = fit_intercept
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import Regressor
 from ml_core.capabilities import MultiOutput, Weighted
 from ml_core.certificates import Diagnostics
-from ml_core.errors import InvalidParameter, Issue
+from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear import squares_report
+from ml_core.linear.fold_errors import fold_errors
 from ml_core.linear.linear_sums import LinearSums, sums_of_normal
 from ml_core.linear.squares_report import Press, PressPart
+from ml_core.params import RealVector
 from ml_core.selection.left_out import left_out
 from ml_core.solvers.normal_equations import solve_normal
 from ml_core.solvers.shrinkage import Shrinkage
@@ -23,14 +26,27 @@ PATH = 10.0 ** np.arange(-4.0, 4.5, 0.5)
 LARGEST = 1e90
 FAST_ENTRIES = 4096
 """Cells from which a well-conditioned table is seen through its Gram matrix."""
+ChooseAlpha = Annotated[
+    Literal["given", "leave_one_out", "gcv", "cross_validation"],
+    Field(description="Use alpha, or the best of alphas by an error."),
+]
+Alphas = Annotated[RealVector | None, Field(description="Penalties compared and reported; 1e-4 … 1e4 by default.")]
+ObjectiveScale = Annotated[
+    Literal["sum", "mean"], Field(description="Whether the penalty stands beside the sum or the mean.")
+]
+Folds = Annotated[int, Field(ge=2, le=10_000, description="Parts of the rows for cross_validation.")]
+ROWS = ("leave_one_out", "cross_validation")
+"""Errors that take rows, which sums do not hold."""
 
 
 class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
-    """Needs the parameters alpha, alphas, choose_alpha, objective_scale and fit_intercept."""
+    """Needs the parameters alpha, alphas, choose_alpha, folds, random_state, objective_scale and fit_intercept."""
 
     alpha: float
     alphas: Any
-    choose_alpha: str
+    choose_alpha: Any
+    folds: int
+    random_state: int
     objective_scale: str
     fit_intercept: bool
     coef_: Any
@@ -42,6 +58,7 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
     weights_: Matrix
     rss_: Vector
     sums_: LinearSums
+    compared_: list[list[float]]
 
     def _penalty(self) -> float:
         """The alpha that was asked for, on the scale of the parameters."""
@@ -72,21 +89,29 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
         self._learn(self._fast_sums(X, y, s), None)
         if self.choose_alpha == "leave_one_out":
             self._pick(PressPart.of(self)(X, y, s))
+        if self.choose_alpha == "cross_validation":
+            E = fold_errors(self, X, y, s)
+            mean, spread = E.mean(axis=0), E.std(axis=0, ddof=1) / len(E) ** 0.5
+            self._keep(self._shrinkage(), self._best(mean))
+            self.compared_ = np.stack([self._grid(), mean, spread], axis=1).tolist()
 
     def _passes(self, census: Census) -> Passes:
+        if self.choose_alpha == "cross_validation":
+            raise InvalidData("cross_validation needs a table that fits in memory; raise the limit, or choose alpha by "
+                              "leave_one_out or gcv")  # fmt: skip
         self._learn((yield self._sums), None)
         if self.choose_alpha == "leave_one_out":
             self._pick((yield PressPart.of(self)))
 
     def _solve(self, sums: LinearSums) -> None:
-        kept = self.alpha_ if self.choose_alpha == "leave_one_out" else None
+        kept = self.alpha_ if self.choose_alpha in ROWS else None
         self._learn(sums, kept)
         if kept is not None:
-            self._note("alpha_kept", f"alpha stays {kept:.6g}: the errors of leaving one row out take all rows",
+            self._note("alpha_kept", f"alpha stays {kept:.6g}: the errors of leaving rows out take all rows",
                        "fit again to choose it anew, or choose it by gcv")  # fmt: skip
 
     def _learn(self, sums: LinearSums, alpha: float | None) -> None:
-        self.sums_ = sums
+        self.sums_, self.compared_ = sums, []
         grid, found = self._grid(), self._shrinkage()
         if alpha is None:
             alpha = self._penalty() * self._unit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -10,8 +10,8 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear.linear_sums import LinearSums
-from ml_core.linear.penalised_squares import PenalisedSquares
-from ml_core.params import RealVector
+from ml_core.linear.penalised_squares import Alphas, ChooseAlpha, Folds, ObjectiveScale, PenalisedSquares
+from ml_core.params import Seed
 from ml_core.registry import algorithm
 
 
@@ -27,8 +27,9 @@ class RidgeRegression(PenalisedSquares):
 
     One decomposition serves every alpha. `choose_alpha` compares `alphas` by the error of leaving one row out, in
     closed form Σ sᵢ (rᵢ/(1 - hᵢ))² with the leverages h, or by generalised cross-validation n RSS/(n - dof)², which
-    sums tell alone; the path is in the diagnostics. Multi-output targets share one alpha. After `update` and `forget`
-    an alpha chosen by leaving out stays, one chosen by gcv is chosen anew.
+    sums tell alone, or by the mean squared error on each of `folds` parts that the others predict; the path is in the
+    diagnostics. Multi-output targets share one alpha. After `update` and `forget` an alpha chosen by leaving out stays,
+    one chosen by gcv is chosen anew.
 
     The table is seen through a triangular root of its scatter alone, so chunks, `update` and `forget` give what one fit
     to the rows gives, with 16 - log₁₀(cond) digits; `forget` loses those of the share of the scatter that is left.
@@ -53,20 +54,17 @@ class RidgeRegression(PenalisedSquares):
     weights_: Annotated[Matrix, "(d, q) slopes"]
     rss_: Annotated[Vector, "(q,) weighted residual sum of squares"]
     sums_: Annotated[LinearSums, "a triangular root of the scatter of [X, Y]"]
+    compared_: Annotated[list[list[float]], "penalty, error by cross-validation, and its standard error"]
 
     def __init__(
         self,
         *,
         alpha: Annotated[float, Field(ge=0, le=1e90, description="Penalty, squared feature units per weight.")] = 1.0,
-        choose_alpha: Annotated[
-            Literal["given", "leave_one_out", "gcv"], Field(description="Use alpha, or the best of alphas by an error.")
-        ] = "given",
-        alphas: Annotated[
-            RealVector | None, Field(description="Penalties compared and reported; 1e-4 … 1e4 by default.")
-        ] = None,
-        objective_scale: Annotated[
-            Literal["sum", "mean"], Field(description="Whether the penalty stands beside the sum or the mean.")
-        ] = "sum",
+        choose_alpha: ChooseAlpha = "given",
+        alphas: Alphas = None,
+        folds: Folds = 5,
+        random_state: Seed = 0,
+        objective_scale: ObjectiveScale = "sum",
         fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
         penalize_bias: Annotated[bool, Field(description="Penalise b as a coefficient.")] = False,
         noise_variance: Annotated[
@@ -77,6 +75,8 @@ class RidgeRegression(PenalisedSquares):
         self.alpha = alpha
         self.choose_alpha = choose_alpha
         self.alphas = alphas
+        self.folds = folds
+        self.random_state = random_state
         self.objective_scale = objective_scale
         self.fit_intercept = fit_intercept
         self.penalize_bias = penalize_bias

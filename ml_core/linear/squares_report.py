@@ -116,6 +116,11 @@ def audit(m: PenalisedSquares) -> Passes:
     out.curves["path"], out.matrices["path_coefficients"] = _path(m, found)
     if m.choose_alpha == "gcv":
         _chosen(m, out, gcv(m, found, m._grid()), "generalised cross-validation")
+    if m.compared_:
+        alphas, errors, spread = np.array(m.compared_).T
+        out.curves["cross_validation"] = {"x": alphas, "error": errors, "standard_error": spread}
+        if m.alpha_ in alphas:
+            _chosen(m, out, errors, "cross-validation")
     text = "errors of leaving one row out take all rows in memory; the path has their invariant mean (gcv)"
     out.warnings.append(Notice("rows_not_in_memory", text))
     return out
