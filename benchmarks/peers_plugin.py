@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import peers
@@ -40,6 +43,13 @@ from ml_core.svm.support_vector_regression import SupportVectorRegression
 THREADS = int(os.environ.get("NUMBA_NUM_THREADS", "2"))
 
 
+@contextmanager
+def granted() -> Iterator[None]:
+    """The runner's threads as the service grants them: to ml_core, which leaves one to BLAS."""
+    with threadpool_limits(1, user_api="blas"), use_threads(THREADS):
+        yield
+
+
 def gaussian(gamma: float) -> RBFKernel:
     """exp(-gamma |x - z|²)."""
     return RBFKernel(length_scale=float(np.sqrt(0.5 / gamma)))
@@ -55,11 +65,11 @@ class Granted(peers.SK):
     """Fit and predict with the threads that the runner grants its children."""
 
     def fit(self) -> Any:
-        with use_threads(THREADS):
+        with granted():
             return self.make().fit(self.d["X"], self.d["y"])
 
     def predict(self, m: Any) -> Any:
-        with use_threads(THREADS):
+        with granted():
             return super().predict(m)
 
 
@@ -107,7 +117,7 @@ class LassoPath(peers.Path):
 
     def fit(self) -> Any:
         path = OurPath()
-        with use_threads(THREADS):
+        with granted():
             path.fit(self.d["X"], self.d["y"])
         return path.coefs.T
 
@@ -125,7 +135,7 @@ class Poisson(peers.Pois):
         self.model = self.make()
 
     def fit(self) -> Any:
-        with use_threads(THREADS):
+        with granted():
             model = self.model.__class__(**self.model.get_params()).fit(self.X, self.d["y"])
 
         class Rate:
@@ -148,11 +158,11 @@ class Process(peers.GP):
         return GaussianProcessRegression(kernel=kernel, signal_variance=1.0, noise_variance=0.1, n_restarts=0)
 
     def fit(self) -> Any:
-        with use_threads(THREADS):
+        with granted():
             return self.make().fit(self.d["X"], self.d["y"])
 
     def post(self, m: Any, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        with use_threads(THREADS):
+        with granted():
             found = m.posterior(Z)
         return np.ravel(found.mean()), np.sqrt(np.ravel(found.variance()))
 
@@ -177,11 +187,11 @@ class Encoded(peers.TR):
         self.one = self.table(d["Xt"][:1])
 
     def fit(self) -> TableEncoder:
-        with use_threads(THREADS):
+        with granted():
             return fit_encoder(self.tables["X"], self.make())
 
     def predict(self, m: TableEncoder) -> Any:
-        with use_threads(THREADS):
+        with granted():
             return m.matrix(self.tables["Xt"])[0]
 
     def predict_one(self, m: TableEncoder) -> Any:

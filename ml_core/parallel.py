@@ -65,6 +65,17 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
 
 @contextmanager
+def team() -> Iterator[Callable[[Callable[[T], R], Sequence[T]], list[R]]]:
+    """Gives `each(function, items)`, which runs the items on threads kept for the block and waits for all of them."""
+    n = threads()
+    if n <= 1:
+        yield lambda function, items: list(map(function, items))
+        return
+    with ThreadPoolExecutor(n) as pool:
+        yield lambda function, items: list(pool.map(function, items))
+
+
+@contextmanager
 def use_mapper(mapper: Mapper | None) -> Iterator[None]:
     """Let the engine take the `spread_map` calls of the block."""
     token = _mapper.set(mapper)

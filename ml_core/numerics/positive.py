@@ -1,6 +1,7 @@
-"""Large symmetric positive definite matrices factored in place: one matrix of memory, LAPACK's potrf, potrs and potri.
+"""Large symmetric positive definite matrices factored in place: one matrix of memory, Cholesky's factor and inverse.
 
-A matrix here is C-ordered and symmetric; its lower triangle becomes L with A = L Lᵀ and its upper triangle is kept, so
+LAPACK's potrf and potri below `TILED` rows, tiles on the thread budget (`tiles.py`) from there on; potrs solves. A
+matrix here is C-ordered and symmetric; its lower triangle becomes L with A = L Lᵀ and its upper triangle is kept, so
 that a failed factorisation costs no copy to repeat with jitter.
 """
 
@@ -11,10 +12,12 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 
 from ml_core.arrays import Matrix, Vector
+from ml_core.numerics import tiles
 
 FIRST_JITTER = 1e-10
 MOST_JITTER = 1e-3
 SOUND = 1e-15
+TILED = 600
 
 
 def factor(A: Matrix) -> float:
@@ -27,14 +30,17 @@ def factor(A: Matrix) -> float:
     scale = float(np.abs(diagonal).mean()) or 1.0
     jitter = 0.0
     while jitter <= MOST_JITTER * 1.001:
-        _, info = dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
-        if info == 0 and _sound(A, diagonal):
+        if _factored(A) and _sound(A, diagonal):
             return jitter * scale
-        if info < 0 or not np.isfinite(diagonal).all():
+        if not np.isfinite(diagonal).all():
             break
         jitter = 10.0 * jitter if jitter else FIRST_JITTER
         _restore(A, diagonal + jitter * scale)
     raise LinAlgError("the matrix is not positive definite, nor nearly so")
+
+
+def _factored(A: Matrix) -> bool:
+    return tiles.cholesky(A) if len(A) >= TILED else dpotrf(A.T, lower=0, clean=0, overwrite_a=1)[1] == 0
 
 
 def _sound(A: Matrix, diagonal: Vector) -> bool:
@@ -68,7 +74,10 @@ def back(L: Matrix, B: Matrix | Vector) -> Matrix:
 
 def invert(L: Matrix) -> None:
     """Overwrite `factor`'s triangle with the lower triangle of A⁻¹; O(2n³/3)."""
-    dpotri(L.T, lower=0, overwrite_c=1)
+    if len(L) >= TILED:
+        tiles.inverse(L)
+    else:
+        dpotri(L.T, lower=0, overwrite_c=1)
 
 
 def half_logdet(L: Matrix) -> float:
