@@ -12,6 +12,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.kernels.base import Pull
 from ml_core.kernels.stationary import Lengths, LengthScale, fast_squared_distances
 from ml_core.kernels.traces import weighted_gaps
+from ml_core.numerics.exponential import decayed
 
 HALVES = [0.5, 1.5, 2.5]
 
@@ -39,7 +40,7 @@ class MaternKernel(Lengths):
     def _profile(self, r2: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
         r2 *= 2.0 * self.nu
         s = np.sqrt(r2, out=r2)
-        decay = np.exp(-s)
+        decay = decayed(s.copy(), -1.0)
         if self.nu == 0.5:
             return decay, np.divide(decay, s, out=np.zeros_like(s), where=s > 0) if slope else None
         if self.nu == 1.5:

@@ -13,7 +13,8 @@ from scipy.spatial.distance import cdist, pdist
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidParameter
 from ml_core.kernels.base import Kernel, Pull
-from ml_core.kernels.traces import weighted_gaps
+from ml_core.kernels.traces import row_gaps, weighted_gaps
+from ml_core.numerics.exponential import decayed
 
 EPS = float(np.finfo(float).eps)
 EXPANSION_ERROR = 1e-12
@@ -107,8 +108,9 @@ class Radial(Kernel):
             raise InvalidParameter(f"the length of kernel {self.name!r} is left to the data: call resolved(X) first")
         if isinstance(per, tuple) and len(per) != A.shape[1]:
             raise InvalidParameter(f"kernel {self.name!r} has {len(per)} lengths, the rows have {A.shape[1]} columns")
-        S = A * np.asarray(per)
-        return S, S if A is B else B * np.asarray(per)
+        scale = np.asarray(per)
+        S = A * scale
+        return S, S if A is B else B * scale
 
     def diag(self, A: Matrix) -> Vector:
         """Ones."""
@@ -142,6 +144,8 @@ class Lengths(Radial):
 
     def _values(self, S: Matrix, T: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
         """`_profile` of all pairs of scaled rows; of rows with themselves, one triangle in cache-sized strips."""
+        if len(S) == 1:
+            return self._profile(row_gaps(S, T), slope)
         if S is not T or S.shape[1] >= EXPANSION_COLUMNS:
             return self._profile(fast_squared_distances(S, T), slope)
         n = len(S)
@@ -186,8 +190,7 @@ class RBFKernel(Lengths):
         return r2
 
     def _profile(self, r2: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
-        r2 *= -0.5
-        K = np.exp(r2, out=r2)
+        K = decayed(r2, -0.5)
         return K, K
 
 
@@ -205,14 +208,12 @@ class ExponentialKernel(Radial):
         return self.theta
 
     def _of(self, A: Matrix, B: Matrix) -> Matrix:
-        out = cdist(A, B)
-        np.negative(out, out=out)
-        return np.asarray(np.exp(out, out=out))
+        return decayed(cdist(A, B), -1.0)
 
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
         S, T = self._scaled(A, B)
         r = cdist(S, T)
-        K = np.exp(-r)
+        K = decayed(r.copy(), -1.0)
         return K, lambda W: np.array([-np.einsum("ij,ij,ij->", W, K, r)])
 
     def resolved(self, X: Matrix) -> ExponentialKernel:

@@ -17,6 +17,19 @@ def weighted_gaps(W: Matrix, G: Matrix, S: Matrix, T: Matrix, gram: bool) -> Vec
     return np.asarray(_gaps(W, G, np.ascontiguousarray(S), columns, gram))
 
 
+@compiled(lambda: (np.ones((1, 2)), np.ones((2, 2))))
+def row_gaps(s, T):  # type: ignore[no-untyped-def]
+    """(1, m) ‖s - tⱼ‖² of one row s (1, d) with those of T (m, d), by subtraction."""
+    out = np.empty((1, len(T)))
+    for j in range(len(T)):
+        total = 0.0
+        for c in range(T.shape[1]):
+            gap = s[0, c] - T[j, c]
+            total += gap * gap
+        out[0, j] = total
+    return out
+
+
 @regrouped
 def _row_gap(row, t, s, m):  # type: ignore[no-untyped-def]
     total = 0.0

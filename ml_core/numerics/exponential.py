@@ -9,6 +9,7 @@ from ml_core.numerics.jit import compiled, inner
 
 LEAST = -708.0  # below, exp leaves the normal numbers: 0 is returned
 BLOCK = 256
+STRIP = 4096
 MAGIC = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer that stands in the low bits
 
 
@@ -57,3 +58,20 @@ def gaussian_of_products(D: Matrix, a: Vector, b: Vector) -> None:
             x = row[j] - (a[i] + b[j])
             row[j] = x if x < 0.0 else 0.0
         exp_in_place(row)
+
+
+@compiled(lambda: (np.zeros(2), -0.5))
+def exp_scaled(a: Vector, c: float) -> None:
+    """aₖ ← exp(c aₖ) for a ≥ 0 and c ≤ 0, in place."""
+    for start in range(0, a.size, STRIP):
+        b = a[start : start + STRIP]
+        for k in range(b.size):
+            b[k] *= c
+        exp_in_place(b)
+
+
+def decayed(A: Matrix, c: float) -> Matrix:
+    """exp(c A), written over A ≥ 0 (n, m) where its rows follow each other in memory; c ≤ 0."""
+    out = np.ascontiguousarray(A)
+    exp_scaled(out.reshape(-1), c)
+    return out
