@@ -11,7 +11,8 @@ from ml_core.numerics.jit import compiled
 def perceptron_pass(K, y, step, order, a, f, best, least):  # type: ignore[no-untyped-def]
     """One pass in `order`: where yᵢ fᵢ ≤ 0, aᵢ += stepᵢ yᵢ and f = K a follows. a, f, best (n,) are written.
 
-    `best` keeps the weights of the fewest errors seen (`least` before); returns (updates, fewest errors). O(n) each.
+    `best` keeps the weights whose decisions (fᵢ ≥ 0: the second class) had the fewest errors seen (`least` before);
+    returns (updates, fewest errors). O(n) each.
     """
     updates = 0
     for i in order:
@@ -23,7 +24,7 @@ def perceptron_pass(K, y, step, order, a, f, best, least):  # type: ignore[no-un
         errors = 0
         for j in range(len(f)):
             f[j] += move * K[i, j]
-            if y[j] * f[j] <= 0.0:
+            if (f[j] >= 0.0) != (y[j] > 0.0):
                 errors += 1
         if errors < least:
             least = errors

@@ -1,0 +1,176 @@
+"""Kernel principal component analysis."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from scipy.linalg import eigh
+
+from ml_core import progress
+from ml_core.arrays import Matrix, Vector
+from ml_core.base import SQUARES, Cost, Transformer
+from ml_core.capabilities import Weighted
+from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.errors import InvalidParameter, Issue
+from ml_core.gp.expansion import ask_for, chosen
+from ml_core.kernels import Kernel, KernelSpec
+from ml_core.registry import algorithm
+from ml_core.solvers.spectrum import orient
+
+DROPPED = 1e-10
+BLOCK_BYTES = 1 << 25
+TINY = float(np.finfo(float).tiny)
+
+
+@algorithm("kernel_pca")
+class KernelPCA(Weighted, Transformer):
+    """Principal components in the feature space of a kernel.
+
+    With p = s/Σs the shares of the rows and K̃ᵢⱼ = ⟨φ(xᵢ) - m, φ(xⱼ) - m⟩, m = Σ pᵢφ(xᵢ), the eigenvectors of
+    √P K̃ √P with values λ are the directions of largest variance λ. A row z has the coordinates
+    Σᵢ aᵢ k̃(xᵢ, z), a = √P v/√λ, so that directions have length 1 and coordinates variance λ. Eigenvalues up to 1e-10
+    of the largest are dropped. With the linear kernel this is principal component analysis. O(n³), 8n² bytes a matrix.
+    The coordinate of the training row that is farthest from 0 is positive.
+
+    References
+    ----------
+    Schölkopf, Smola, Müller (1998), Nonlinear component analysis as a kernel eigenvalue problem, Neural Computation 10.
+    """
+
+    task = "dimension_reduction"  # type: ignore[assignment]
+    queue = "long"
+    largest = SQUARES
+    complexity = "O(n³)"
+    tags = ("nonparametric", "kernel", "unsupervised")
+
+    kernel_: Annotated[Kernel, "kernel in use"]
+    rows_: Annotated[Matrix, "(n, d) training rows"]
+    dual_coef_: Annotated[Matrix, "(n, k) a: weights of the training rows in each direction, Σᵢ aᵢ = 0"]
+    offset_: Annotated[Vector, "(k,) coordinates of the mean before centring"]
+    eigenvalues_: Annotated[Vector, "(k,) variances λ, largest first"]
+    explained_variance_ratio_: Annotated[Vector, "(k,) shares of the total variance"]
+    total_variance_: Annotated[float, "Σλ, the trace of the centred kernel matrix over n"]
+    discarded_variance_: Annotated[float, "variance of the directions that were not kept"]
+
+    def __init__(
+        self,
+        *,
+        kernel: Annotated[KernelSpec | None, Field(description="k; null: Gaussian of the median distance.")] = None,
+        n_components: Annotated[
+            int | float | None,
+            Field(gt=0, description="Number of directions, the share of variance (below 1) to reach, or null: all."),
+        ] = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+
+    def cost(self, n: int, d: int, k: int = 1) -> Cost:
+        """The kernel matrix and all its eigenvectors."""
+        return Cost(flops=9.0 * float(n) ** 3 + 20.0 * n * n * d, memory_bytes=5.0 * 8.0 * n * n)
+
+    def _fit(self, X: Matrix, s: Vector) -> None:
+        self._asked(len(X))
+        ask_for(len(X), 5.0, "kernel principal component analysis")
+        self.kernel_, self.rows_ = chosen(self.kernel, X), X
+        share = s / s.sum()
+        progress.tick(0, 2, "kernel matrix")
+        K = self.kernel_(X)
+        middle = K @ share
+        centred = _centred(K, middle, share)
+        root = np.sqrt(share)
+        progress.tick(1, 2, "eigenvectors")
+        values, V = self._spectrum(root[:, None] * centred * root)
+        self._keep(values, float(share @ centred.diagonal()))
+        k = self.n_features_out_
+        oriented = orient((V[:, :k] / root[:, None]).T).T  # coordinates are multiples of these
+        a = oriented * share[:, None] / np.sqrt(self.eigenvalues_)
+        self.dual_coef_ = a - share[:, None] * a.sum(axis=0)
+        self.offset_ = middle @ self.dual_coef_
+
+    def _asked(self, n: int) -> None:
+        k = self.n_components
+        if (isinstance(k, float) and k >= 1.0) or (isinstance(k, int) and k > n):
+            text = f"n_components is a whole number up to the {n} rows, or a share below 1, got {k}"
+            raise InvalidParameter(text, [Issue("/params/n_components", "too_many", text)])
+
+    def _spectrum(self, G: Matrix) -> tuple[Vector, Matrix]:
+        """Eigenvalues and vectors, largest first: all, or the number asked for where these are few."""
+        n, k = len(G), self.n_components
+        part = (n - k, n - 1) if isinstance(k, int) and 4 * k <= n else None
+        values, V = eigh(G, subset_by_index=part, overwrite_a=True, check_finite=False)
+        return values[::-1], V[:, ::-1]
+
+    def _keep(self, values: Vector, total: float) -> None:
+        kept = values[values > DROPPED * max(float(values[0]), TINY)]
+        if isinstance(self.n_components, float):
+            kept = kept[: int(np.searchsorted(np.cumsum(kept), self.n_components * total * (1 - 1e-15))) + 1]
+        elif self.n_components is not None:
+            if self.n_components > len(kept):
+                self._note("rank_deficient", f"the centred kernel matrix has rank {len(kept)}: {len(kept)} of "
+                           f"{self.n_components} directions are kept", "ask for fewer components")  # fmt: skip
+            kept = kept[: self.n_components]
+        if not len(kept):
+            self._note("no_variance", "every row has the same features under this kernel", "choose other columns")
+        self.n_features_out_ = len(kept)
+        self.eigenvalues_, self.total_variance_ = kept.copy(), max(total, 0.0)
+        self.explained_variance_ratio_ = kept / max(total, TINY)
+        self.discarded_variance_ = max(total - float(kept.sum()), 0.0)
+
+    def _transform(self, X: Matrix) -> Matrix:
+        step = max(16, BLOCK_BYTES // (8 * len(self.rows_)))
+        parts = [self.kernel_(X[i : i + step], self.rows_) @ self.dual_coef_ for i in range(0, len(X), step)]
+        return np.asarray(np.concatenate(parts) - self.offset_)
+
+    def _names(self, inputs: list[str]) -> list[str]:
+        return [f"component{i}" for i in range(self.n_features_out_)]
+
+    def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
+        a, var, share = self.dual_coef_, self.eigenvalues_, s / s.sum()
+        K = self.kernel_(X)
+        centred = _centred(K, K @ share, share)
+        Z = self._transform(X)
+        top = max(float(share @ centred.diagonal()), TINY)
+        lengths = a.T @ centred @ a
+        spread = Z.T @ (share[:, None] * Z)
+        residual = np.linalg.norm(centred @ (share[:, None] * Z) - Z * var, axis=0)
+        lost = float(share @ centred.diagonal() - share @ (Z**2).sum(axis=1))
+        worst = {
+            "orthonormality": _largest(lengths - np.eye(len(var))), "centred": _largest(share @ Z) / top**0.5,
+            "largest_covariance": _largest(spread - np.diag(var)) / top,
+            "eigen_residual": _largest(residual / np.maximum(np.sqrt(var) * top, TINY) / len(X) ** 0.5),
+            "reconstruction_gap": abs(lost - self.discarded_variance_) / top,
+        }  # fmt: skip
+        out = Diagnostics(summary={
+            "rows": len(X), "observations": float(s.sum()), "components": len(var), "total_variance": top,
+            "reconstruction_error": lost, "discarded_variance": self.discarded_variance_,
+        })  # fmt: skip
+        out.certificates = [Certificate(n, v, _TOLERANCES[n], _MEANINGS[n]) for n, v in worst.items()]
+        ratio = self.explained_variance_ratio_
+        numbers, cumulative = np.arange(1, len(var) + 1), np.cumsum(ratio)
+        rows: list[list[Any]] = [list(r) for r in zip(numbers.tolist(), var, ratio, cumulative, strict=True)]
+        out.tables["components"] = Table(("component", "eigenvalue", "explained_ratio", "cumulative_ratio"), rows)
+        out.curves["scree"] = {"x": numbers, "y": var, "explained_ratio": ratio, "cumulative_ratio": cumulative}
+        return out
+
+
+_TOLERANCES = {"orthonormality": 1e-4, "centred": 1e-9, "largest_covariance": 1e-9, "eigen_residual": 1e-6,
+               "reconstruction_gap": 1e-9}  # fmt: skip
+_MEANINGS = {
+    "orthonormality": "directions in feature space have length 1 and are at right angles (small λ lose digits)",
+    "centred": "mean coordinates are 0, in standard deviations of all directions together",
+    "largest_covariance": "coordinates are uncorrelated with variances λ, relative to the total variance",
+    "eigen_residual": "largest ‖K̃Pz - λz‖ of a direction's coordinates z, relative to ‖z‖ and the total variance",
+    "reconstruction_gap": "the mean squared distance to the directions is the variance not kept, relative to the total",
+}
+
+
+def _largest(A: np.ndarray) -> float:
+    return float(np.abs(A).max(initial=0.0))
+
+
+def _centred(K: Matrix, middle: Vector, share: Vector) -> Matrix:
+    """⟨φᵢ - m, φⱼ - m⟩ from K, its weighted means `middle` (n,), and the shares; exactly symmetric."""
+    out = K - (middle[:, None] + middle) + float(share @ middle)
+    return np.asarray(0.5 * (out + out.T))
