@@ -101,13 +101,6 @@ class GeneralizedTikhonov(PenalisedSquares):
             raise InvalidParameter(text, [Issue(f"/params/penalties/{at}", "negative", text)])
         return np.asarray(np.sqrt(D)[:, None] * L)
 
-    def _learn(self, sums: LinearSums, alpha: float | None) -> None:
-        super()._learn(sums, alpha)
-        rank, d = self._shrinkage().rank, sums.columns
-        if rank < d:
-            self._note("rank_deficient", f"columns and penalties together have rank {rank} of {d}: several solutions "
-                       "fit alike; the shortest was taken", "penalise more coefficients, or drop columns")  # fmt: skip
-
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """The triangle, and two decompositions of the stacked system."""
         return Cost(flops=2.0 * n * (d + k) ** 2 + 60.0 * d * d * d, memory_bytes=24.0 * n * (d + k) + 64.0 * d * d)

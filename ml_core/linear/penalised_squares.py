@@ -148,6 +148,7 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
 
     def _keep(self, found: Shrinkage, alpha: float) -> None:
         self.alpha_ = alpha
+        self._tell_rank(found.determined(alpha), alpha)
         w = found.solve(alpha)
         first, t, d = self._bias(), self.sums_.triangle, self.sums_.columns
         self.weights_, self.center_ = np.ascontiguousarray(w[first:]), t.mean[:d]
@@ -160,6 +161,14 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
         b = self.offset_ - self.center_ @ self.weights_
         self.coef_ = self.weights_[:, 0].copy() if self.sums_.single else np.ascontiguousarray(self.weights_.T)
         self.intercept_ = float(b[0]) if self.sums_.single else b
+
+    def _tell_rank(self, rank: int, alpha: float) -> None:
+        p = self.sums_.columns + self._bias()
+        self.notices_ = [n for n in self.notices_ if n.code != "rank_deficient"]
+        if rank < p:
+            what = "columns and penalties together" if alpha > 0 else "nothing is penalised, and the columns"
+            self._note("rank_deficient", f"{what} have rank {rank} of {p}: several solutions fit alike; the shortest "
+                       "was taken", "penalise all coefficients, or drop columns")  # fmt: skip
 
     def _system(self) -> tuple[Matrix, Matrix]:
         """Few rows A, B with the products of the table; centred unless the bias is a penalised column."""

@@ -23,7 +23,8 @@ class RidgeRegression(PenalisedSquares):
     X = U diag(σ) Vᵀ: w = V diag(σ/(σ² + alpha)) Uᵀy, b = ȳ - x̄ᵀw, effective degrees of freedom Σ σ²/(σ² + alpha), one
     more for b. With `penalize_bias` the penalty is alpha (‖w‖² + b²); with `objective_scale` mean the squares are
     divided by Σ s. For noise of variance σₙ² and coefficients drawn from N(0, σₚ² I) the most probable w has
-    alpha = σₙ²/σₚ². With alpha = 0 it is the least-squares solution of least ‖w‖. The weights count rows.
+    alpha = σₙ²/σₚ². With alpha = 0 it is the least-squares solution of least ‖w‖, and the notice
+    `rank_deficient` says where several fit alike. The weights count rows.
 
     One decomposition serves every alpha. `choose_alpha` compares `alphas` by the error of leaving one row out, in
     closed form Σ sᵢ (rᵢ/(1 - hᵢ))² with the leverages h, or by generalised cross-validation n RSS/(n - dof)², which

@@ -21,6 +21,10 @@ LEAST = 1e-10
 SHOWN = 50
 
 
+ROUNDING = 1e-5
+"""Share of the targets below which a residual is measured by them: 1e-10 of it is rounding."""
+
+
 @dataclass(frozen=True)
 class Press:
     """(a, q) Σ s (y - f₋ᵢ)² for each penalty, f₋ᵢ the prediction by a fit without one copy of row i."""
@@ -85,9 +89,11 @@ class SlopesPart:
     def __call__(self, X: Matrix, y: Vector | Matrix, s: Vector) -> Slopes:
         """Of the rows of X."""
         m, Y = self.model, y.reshape(len(X), -1)
-        r = Y - (X - m.center_) @ m.weights_ - m.offset_
+        Z = X - m.center_
+        r = Y - Z @ m.weights_ - m.offset_
         A, weight = np.hstack([np.ones((len(X), 1)), X]), s[:, None]
-        return Slopes(Moments.of(Y, s), s @ r**2, A.T @ (weight * r), np.abs(A).T @ (weight * np.abs(r)))
+        large = np.abs(r) + ROUNDING * (np.abs(Y) + np.abs(Z) @ np.abs(m.weights_))
+        return Slopes(Moments.of(Y, s), s @ r**2, A.T @ (weight * r), np.abs(A).T @ (weight * large))
 
 
 def gcv(m: PenalisedSquares, found: Shrinkage, alphas: Vector) -> Vector:

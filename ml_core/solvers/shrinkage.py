@@ -15,18 +15,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import svd
+from scipy.linalg import qr, svd
 
 from ml_core.arrays import Matrix, Vector
+from ml_core.numerics.singular import singular
+from ml_core.solvers.least_squares import triangular_inverse
 
 EPS = float(np.finfo(float).eps)
+SAFE = 1e-10
+"""Least singular value over the largest from which the rank is beyond doubt."""
 
 
 @dataclass(frozen=True)
 class Shrinkage:
-    """W (p, r), c and m (r,), UᵀB (r, q), and ‖B - U UᵀB‖² (q,); `count` scales what rounding can fake of c.
+    """W (p, r), c and m (r,), UᵀB (r, q), and ‖B - U UᵀB‖² (q,).
 
-    `rank` is that of [A; K]: below p, the solution is not unique and the shortest (in units of the columns) is taken.
+    `rank` is that of [A; K], `own` counts the c that are more than rounding. Below p of the first, for alpha = 0 of the
+    second, the solution is not unique and the shortest is taken (with K: in units of the columns).
     """
 
     W: Matrix
@@ -35,37 +40,50 @@ class Shrinkage:
     seen: Matrix
     rest: Vector
     rank: int
-    count: int
+    own: int
 
     @classmethod
     def of(cls, A: Matrix, B: Matrix, K: Matrix | None = None) -> Shrinkage:
         """Of A (n, p), B (n, q) and K (m, p); O((n + m) p²)."""
-        if K is None:
-            U, c, Vt = svd(A, full_matrices=False, check_finite=False)
-            return cls._from(U, c, np.ones(len(c)), Vt.T, B, A.shape[1], max(A.shape))
+        unit = np.ones(A.shape[1]) if K is None else _diagonal(K)
+        if unit is None:
+            return cls._general(A, B, np.asarray(K))
+        U, c, V = singular(A / unit)
+        return cls._from(U, c, np.ones(len(c)), V / unit[:, None], B, A.shape[1], _own(A, c))
+
+    @classmethod
+    def _general(cls, A: Matrix, B: Matrix, K: Matrix) -> Shrinkage:
+        """Through orthonormal columns P of [A; K]: their upper rows' singular values are c, and m² = 1 - c²."""
         a, k = (float(np.linalg.norm(M)) or 1.0 for M in (A, K))
         S = np.vstack([A / a, K / k])
         unit = np.sqrt((S * S).sum(axis=0))
         unit[unit == 0] = 1.0
         P, size, Yt = svd(S / unit, full_matrices=False, check_finite=False)
         r = int((size > max(S.shape) * EPS * size.max(initial=0.0)).sum())
-        U, c, Zt = svd(P[: len(A), :r], full_matrices=False, check_finite=False)
-        m = np.sqrt(((P[len(A) :, :r] @ Zt.T) ** 2).sum(axis=0))
-        W = (Yt[:r].T / size[:r]) @ Zt.T / unit[:, None]
-        return cls._from(U, a * c, k * m, W, B, r, max(S.shape))
+        to = Yt[:r].T / size[:r]
+        if r == len(unit):  # rows of [A; K] differ in size: each row of P to its own rounding
+            to = triangular_inverse(np.asarray(qr(S / unit, mode="r", check_finite=False)[0][:r]))
+            P = (S / unit) @ to
+        U, c, Z = singular(P[: len(A), :r])
+        m = np.sqrt(((P[len(A) :, :r] @ Z) ** 2).sum(axis=0))
+        return cls._from(U, a * c, k * m, (to @ Z) / unit[:, None], B, r, _own(A, c))
 
     @classmethod
-    def _from(cls, U: Matrix, c: Vector, m: Vector, W: Matrix, B: Matrix, rank: int, count: int) -> Shrinkage:
+    def _from(cls, U: Matrix, c: Vector, m: Vector, W: Matrix, B: Matrix, rank: int, own: int) -> Shrinkage:
         seen = U.T @ B
-        return cls(W, c, m, seen, ((B - U @ seen) ** 2).sum(axis=0), rank, count)
+        return cls(W, c, m, seen, ((B - U @ seen) ** 2).sum(axis=0), rank, own)
 
     def _over(self, alphas: Vector) -> Matrix:
         """(r, a) 1/(c² + alpha m²); 0 where that is nothing but rounding."""
         alphas = np.atleast_1d(alphas)
-        least = self.count * EPS * self.c.max(initial=0.0)
-        kept = (self.c > least)[:, None] | ((alphas > 0)[None, :] & (self.m > 0)[:, None])
+        real = np.arange(len(self.c)) < self.own
+        kept = real[:, None] | ((alphas > 0)[None, :] & (self.m > 0)[:, None])
         total = self.c[:, None] ** 2 + self.m[:, None] ** 2 * alphas
         return np.divide(1.0, total, out=np.zeros_like(total), where=kept & (total > 0))
+
+    def determined(self, alpha: float) -> int:
+        """How many directions the rows, and the penalty where there is one, determine."""
+        return self.rank if alpha > 0 else self.own
 
     def solve(self, alpha: float) -> Matrix:
         """w (p, q)."""
@@ -91,3 +109,19 @@ class Shrinkage:
     def fitted(self, G: Matrix, alphas: Vector, k: int) -> Matrix:
         """(n, a) zᵀw of output k."""
         return np.asarray(G @ ((self.c * self.seen[:, k])[:, None] * self._over(alphas)))
+
+
+def _diagonal(K: Matrix) -> Vector | None:
+    """(p,) the diagonal, where K is diagonal and positive."""
+    unit = np.diag(K)
+    return unit if K.shape[0] == K.shape[1] and (unit > 0).all() and not (K - np.diag(unit)).any() else None
+
+
+def _own(A: Matrix, c: Vector) -> int:
+    """How many singular values are more than rounding: the rank of A with columns of one length."""
+    if c.min(initial=np.inf) > SAFE * c.max(initial=0.0):
+        return len(c)
+    top = np.abs(A).max(axis=0, initial=0.0)
+    A = A / np.where(top > 0, top, 1.0)
+    size = svd(A / np.where(top > 0, np.linalg.norm(A, axis=0), 1.0), compute_uv=False, check_finite=False)
+    return int((size > max(A.shape) * EPS * size.max(initial=0.0)).sum())

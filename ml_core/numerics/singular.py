@@ -1,0 +1,40 @@
+"""Singular values with all their digits, also where columns (or rows) differ in size by many orders."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import svd
+from scipy.linalg.lapack import dgejsv
+
+from ml_core.arrays import Matrix, Vector
+
+GRADED = 1e3
+"""Ratio of column or row lengths from which bidiagonalisation would lose more digits than it may."""
+
+
+def singular(A: Matrix) -> tuple[Matrix, Vector, Matrix]:
+    """U (n, r), c (r,) descending, V (p, r) with A = U diag(c) Vᵀ, r = min(n, p).
+
+    Bidiagonalisation finds c to rounding of the largest. Where lengths of columns or rows differ widely, Jacobi's
+    rotations find each c to rounding of itself times the condition of the matrix with these lengths made equal.
+
+    References
+    ----------
+    Drmač, Veselić (2008), New fast and accurate Jacobi SVD algorithm, SIAM Journal on Matrix Analysis 29(4).
+    """
+    if max(_spread(A), _spread(A.T)) > GRADED:
+        n, p = A.shape
+        tall = A if n >= p else A.T
+        c, U, V, work, _, info = dgejsv(tall, joba=2, jobu=0, jobv=0)
+        if info == 0:
+            U, V = (U, V) if n >= p else (V, U)
+            return U, c * (work[0] / work[1]), V
+    U, c, Vt = svd(A, full_matrices=False, check_finite=False)
+    return U, c, Vt.T
+
+
+def _spread(A: Matrix) -> float:
+    """The largest entry of the columns over the smallest that is not 0."""
+    top = np.abs(A).max(axis=0, initial=0.0)
+    top = top[top > 0]
+    return float(top.max() / top.min()) if len(top) else 1.0
