@@ -17,7 +17,7 @@ from ml_core.distributions.normal import MultivariateNormal
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear.glm_families import FAMILIES, Family, Link, Name, Spread, links_of
 from ml_core.linear.glm_parts import Begin, BeginPart, Exposed
-from ml_core.linear.glm_report import figures, report
+from ml_core.linear.glm_report import figures, put_model_rows, report, standard
 from ml_core.naming import listed
 from ml_core.params import Alpha, MaxIter, Tol
 from ml_core.registry import algorithm
@@ -265,7 +265,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
 
     def _posterior(self, X: Matrix) -> Distribution:
         family, eta = self._mean(X)
-        Z = np.hstack([(X - self.center_) / self.scale_, np.ones((len(X), 1))])
+        Z = standard(self, X)
         variance = self.dispersion_ * np.einsum("ij,jk,ik->i", Z, self.spread_, Z)
         spread = Spread(self.dispersion_, self.degrees_of_freedom_, Exposed(self.exposure).of(X))
         return family.predictive(eta, np.maximum(variance, 0.0), spread)
@@ -277,7 +277,9 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         return {"coefficients": MultivariateNormal(mean[None], (self.dispersion_ * T @ self.spread_ @ T.T)[None])}
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-        return answered(self._report(X.shape[1]), lambda part: part(X, y, s))
+        out = answered(self._report(X.shape[1]), lambda part: part(X, y, s))
+        put_model_rows(out, self, X, y, s)
+        return out
 
     def _audit(self, census: Census) -> Passes:
         return (yield from self._report(census.width))

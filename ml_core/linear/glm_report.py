@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +12,14 @@ from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear.glm_families import Family
 from ml_core.linear.glm_parts import Begin, Exposed, FitPart
 from ml_core.linear.likelihood_report import wald
+from ml_core.linear.likelihood_rows import Fitted, put_rows
 from ml_core.solvers.base import Steps
 from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import Frame, Sums
 from ml_core.solvers.newton import SINGULAR, inverse
+
+if TYPE_CHECKING:
+    from ml_core.linear.generalized_linear_model import GeneralizedLinearModel
 
 EPS = float(np.finfo(float).eps)
 COLUMNS = ("term", "estimate", "standard_error", "statistic", "p_value", "lower", "upper", "reason")
@@ -73,6 +78,19 @@ def report(
                         "fitted means and targets have the same sum, relative to Σ s|y|"))  # fmt: skip
     out.tables["coefficients"] = _table(problem, v, found, terms, reason, family.free_dispersion)
     return out
+
+
+def put_model_rows(out: Diagnostics, m: GeneralizedLinearModel, X: Matrix, y: Vector, s: Vector) -> None:
+    """Leverages, residuals and Cook's distances of rows in memory."""
+    _, target, weight = m._exposed(X.shape[1])(X, y, s)
+    parameters = float(out.summary["parameters"] or 0)
+    f = Fitted(m._family(), target, m._eta(X), weight / s, m.dispersion_, parameters)
+    put_rows(out, f, lambda some: standard(m, X[some]), m.spread_)
+
+
+def standard(m: GeneralizedLinearModel, X: Matrix) -> Matrix:
+    """(n, d + 1) rows in the units of spread_, 1 last."""
+    return np.hstack([(X - m.center_) / m.scale_, np.ones((len(X), 1))])
 
 
 def _summary(family: Family, begin: Begin, found: Figures) -> dict[str, float | int | None]:

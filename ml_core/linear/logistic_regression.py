@@ -14,6 +14,7 @@ from ml_core.capabilities import HasProba, Scores, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.class_weights import ClassWeight, class_weights
 from ml_core.linear.likelihood_report import report
+from ml_core.linear.likelihood_rows import put_class_rows
 from ml_core.losses.base import TwiceSmooth
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.softmax import Softmax
@@ -266,8 +267,11 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
-        columns = self._problem(X, y, s).columns
-        return answered(self._report(columns), lambda part: part(X, y, s))
+        problem = self._problem(X, y, s)
+        out = answered(self._report(problem.columns), lambda part: part(X, y, s))
+        if len(self.classes_) == 2 and self.separation_ == "none" and len(problem.y) == len(y):
+            put_class_rows(out, problem, problem.pack(*self._contract()))
+        return out
 
     def _audit(self, census: Census) -> Passes:
         found: ClassColumns = yield ClassColumnsPart(len(self.classes_))

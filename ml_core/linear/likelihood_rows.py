@@ -1,0 +1,102 @@
+"""What single rows do to a likelihood that is linear in its unknowns: leverage, residuals, Cook's distance.
+
+Source: Pregibon (1981), Logistic regression diagnostics, Annals of Statistics 9(4); McCullagh, Nelder (1989),
+Generalized Linear Models, sections 2.4 and 12.5–12.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ml_core.arrays import Matrix, Vector
+from ml_core.certificates import Diagnostics, Table
+from ml_core.linear.glm_families import FAMILIES, Family
+from ml_core.losses.squared import Squared
+from ml_core.solvers.linear_objective import LinearObjective
+from ml_core.solvers.newton import inverse
+
+BLOCK = 1 << 14
+SHOWN = 20
+DRAWN = 1000
+FULL = 1e-10
+COLUMNS = ("row", "target", "fitted", "pearson_residual", "deviance_residual", "leverage", "studentized_residual",
+           "cook_distance")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Rows of a fit, of each one copy: targets and means per unit of exposure E, predictors η, all (n,)."""
+
+    family: Family
+    target: Vector
+    eta: Vector
+    exposure: Vector
+    dispersion: float
+    parameters: float
+
+    @property
+    def mean(self) -> Vector:
+        """(n,) fitted means."""
+        return self.family.mean(self.eta)
+
+    def curvature(self) -> Vector:
+        """(n,) expected ∂²ℓ/∂η² of one copy."""
+        loss = Squared() if self.family.relative else self.family.loss
+        return np.asarray(self.exposure * loss.curvature(self.eta[:, None], self.target)[:, 0, 0])
+
+    def residuals(self) -> tuple[Vector, Vector]:
+        """Pearson's residuals and those of the deviance."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            off = np.where(self.target == self.mean, 0.0, (self.target - self.mean) / self.family.deviation(self.mean))
+            unit = np.maximum(self.family.deviance(self.target, self.mean), 0.0)
+        root = np.sqrt(self.exposure)
+        return root * off, np.sign(self.target - self.mean) * root * np.sqrt(unit)
+
+
+def put_rows(out: Diagnostics, f: Fitted, design: Callable[[slice], Matrix], covariance: Matrix) -> None:
+    """Summary, residuals, and the rows of largest Cook's distance; O(n p²) in blocks of rows.
+
+    h = c zᵀ H⁻¹ z with the curvature c of one copy, studentized residual r/√(φ(1 - h)) of Pearson's r, and Cook's
+    distance r² h/(φ p (1 - h)²): about how far the estimate moves, in squared standard errors over p, without one copy
+    of the row.
+    """
+    n, spread = len(f.target), np.empty(len(f.target))
+    for a in range(0, n, BLOCK):
+        Z = design(slice(a, a + BLOCK))
+        spread[a : a + BLOCK] = np.einsum("ij,ij->i", Z @ covariance, Z)
+    h = f.curvature() * np.maximum(spread, 0.0)
+    r, d = f.residuals()
+    rest = np.where(1 - h > FULL, 1 - h, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        studentized = r / np.sqrt(f.dispersion * rest)
+        cook = r**2 * h / (f.dispersion * max(f.parameters, 1.0) * rest**2)
+    out.summary |= {
+        "largest_leverage": float(h.max()), "largest_cook_distance": _largest(cook),
+        "largest_studentized_residual": _largest(np.abs(studentized)),
+    }  # fmt: skip
+    order = np.argsort(-np.where(np.isnan(cook), -1.0, cook), kind="stable")[:SHOWN]
+    columns = (f.target, f.mean, r, d, h, studentized, cook)
+    rows = [[int(i), *(float(v[i]) if np.isfinite(v[i]) else None for v in columns)] for i in order]
+    out.tables["influential_rows"] = Table(COLUMNS, rows)
+    some = slice(None, None, -(-n // DRAWN))
+    out.curves["residuals"] = {"x": f.eta[some], "pearson": r[some], "deviance": d[some]}
+
+
+def put_class_rows(out: Diagnostics, problem: LinearObjective, v: Vector) -> None:
+    """The same of a logistic fit of two classes."""
+
+    def design(some: slice) -> Matrix:
+        Z = (problem.X[some] - problem.columns.mean) / problem.columns.scale
+        return np.hstack([Z, np.ones((len(Z), int(problem.fit_intercept)))])
+
+    eta, parameters = problem.predictor(v)[:, 0], float(out.summary["parameters"] or 0)
+    f = Fitted(FAMILIES["binomial", "logit"], problem.y, eta, np.ones(len(eta)), 1.0, parameters)
+    put_rows(out, f, design, inverse(problem.second(v)[2])(np.eye(problem.size)))
+
+
+def _largest(values: Vector) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.max()) if len(known) else None
