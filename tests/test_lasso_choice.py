@@ -77,3 +77,23 @@ def test_nothing_to_choose_and_bad_penalties():
     s = Lasso(choose_alpha="bic").fit(A, y, sample_weight=heavy)
     many = Lasso(choose_alpha="bic").fit(np.repeat(A, heavy.astype(int), axis=0), np.repeat(y, heavy.astype(int)))
     np.testing.assert_allclose(s.predict(A), many.predict(A), atol=1e-8)
+
+
+def test_mallows_cp_along_the_path_and_every_coefficient_has_a_reason():
+    r = np.random.default_rng(0)
+    X = r.normal(size=(80, 6))
+    y = X[:, 0] - 2 * X[:, 1] + r.normal(size=80)
+    m = Lasso(alpha=30.0).fit(X, y)
+    out = m.diagnostics(X, y)
+    curve = out.curves["path"]
+    noise = curve["rss"][-1] / (80 - curve["support_size"][-1] - 1)
+    np.testing.assert_allclose(
+        curve["mallows_cp"], np.array(curve["rss"]) / noise - 80 + 2 * (np.array(curve["support_size"]) + 1)
+    )
+    assert curve["mallows_cp"][-1] == pytest.approx(curve["support_size"][-1] + 1)
+    assert out.summary["mallows_cp"] == pytest.approx(
+        out.summary["rss"] / noise - 80 + 2 * out.summary["effective_parameters"]
+    )
+    rows = out.tables["coefficients"].rows
+    assert [row[0] for row in rows] == ["intercept", *range(6)]
+    assert [row[7] for row in rows[1:]] == ["left_out" if w == 0 else "penalised" for w in m.coef_]

@@ -202,3 +202,24 @@ def test_cross_validation_keeps_alpha_when_rows_come_and_serves_differences():
     assert np.isnan(m.left_out(X, y)).all()
     with pytest.raises(InvalidData, match="fold"):
         RidgeRegression(choose_alpha="cross_validation", folds=30).fit(X[:9], y[:9])
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_mallows_cp_measures_against_the_fit_without_penalty(q: int):
+    X, y = table(50, 5, q)
+    A = np.hstack([np.ones((50, 1)), X])
+    Y = y.reshape(50, -1)
+    noise = ((Y - A @ np.linalg.lstsq(A, Y, rcond=None)[0]) ** 2).sum(axis=0) / 44
+    m = RidgeRegression(alpha=3.0).fit(X, y)
+    report = m.diagnostics(X, y)
+    rss = ((Y - m.predict(X).reshape(50, -1)) ** 2).sum(axis=0)
+    want = rss / noise - 50 + 2 * m.effective_parameters_
+    np.testing.assert_allclose([row[6] for row in report.tables["outputs"].rows], want, rtol=1e-9)
+    assert report.summary["mallows_cp"] == pytest.approx(want[0])
+    tiny = RidgeRegression(alpha=1.0, alphas=[0.0, 1.0]).fit(X, y).diagnostics(X, y)
+    assert tiny.curves["path"]["mallows_cp"][0] == pytest.approx(6.0)
+    rows = report.tables["coefficients"].rows
+    assert len(rows) == 6 * q
+    assert rows[0][:3] == [0, "intercept", pytest.approx(np.atleast_1d(m.intercept_)[0])]
+    assert {r[8] for r in rows} == {"penalised"}
+    assert RidgeRegression().fit(*table(5, 9)).diagnostics(*table(5, 9)).summary["mallows_cp"] is None

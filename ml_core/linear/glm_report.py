@@ -35,6 +35,7 @@ class Figures:
     freedom: float
     dispersion: float
     pearson: float
+    condition: float
 
 
 def figures(frame: Frame, family: Family, exposed: Exposed, v: Vector, begin: Begin) -> Steps[Figures]:
@@ -47,7 +48,8 @@ def figures(frame: Frame, family: Family, exposed: Exposed, v: Vector, begin: Be
     parameters = int((values > len(H) * SINGULAR * values[-1]).sum())
     freedom = begin.weight - parameters
     pearson = sums.each[4] / freedom if freedom > 0 else np.nan
-    return Figures(sums, H, parameters, freedom, pearson if family.free_dispersion else 1.0, pearson)
+    condition = float(values[-1] / values[0]) if values[0] > 0 else np.inf
+    return Figures(sums, H, parameters, freedom, pearson if family.free_dispersion else 1.0, pearson, condition)
 
 
 def _unit_diagonal(H: Matrix) -> Vector:
@@ -103,7 +105,7 @@ def _summary(family: Family, begin: Begin, found: Figures) -> dict[str, float | 
         "deviance": deviance, "null_deviance": null, "explained_deviance": 1 - deviance / null if null > 0 else None,
         "pearson_chi2": found.sums.each[4], "pearson_dispersion": found.pearson, "dispersion": found.dispersion,
         "degrees_of_freedom": found.freedom, "log_likelihood": ll, "aic": 2 * k - 2 * ll,
-        "bic": k * float(np.log(total)) - 2 * ll,
+        "bic": k * float(np.log(total)) - 2 * ll, "information_condition": found.condition,
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EPS = float(np.finfo(float).eps)
 LEAST = 1e-3
 TIE = 1e-9
+MOST_TERMS = 1000
 SHOWN = 50
 
 
@@ -40,6 +41,7 @@ def report(m: Lasso, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
     out.certificates = _certificates(m, problem)
     rows = [[int(j), float(m.coef_[j]), float(m.coef_[j] * Z.length[j] / n**0.5)] for j in on]
     out.tables["support"] = Table(("column", "coefficient", "standardized"), rows)
+    out.tables["coefficients"] = _coefficients(m)
     _ties(m, Z, r, tss, out)
     if m.path_length and m.alpha_max_ > 0:
         _path(m, problem, n, out)
@@ -61,6 +63,17 @@ def reports(m: Lasso, X: Matrix, Y: Matrix, s: Vector) -> Diagnostics:
     rows = [[k, *row] for k, e in enumerate(each) for row in e.tables["support"].rows]
     out.tables["support"] = Table(("output", *out.tables["support"].columns), rows)
     return out
+
+
+def _coefficients(m: Lasso) -> Table:
+    """Estimates of a first target; tests that ignore how columns were chosen would say too much of those that stay."""
+    terms: list[tuple[str | int, float]] = [("intercept", float(m.intercept_))] if m.fit_intercept else []
+    terms += [(j, float(w)) for j, w in enumerate(m.coef_) if w != 0 or len(m.coef_) <= MOST_TERMS]
+    reasons = ["left_out" if w == 0 and j != "intercept" else "penalised" for j, w in terms]
+    rows: list[list[object]] = [
+        [j, w, None, None, None, None, None, why] for (j, w), why in zip(terms, reasons, strict=True)
+    ]
+    return Table(("term", "estimate", "standard_error", "t", "p", "low", "high", "reason"), rows)
 
 
 def _criteria(n: float, rss: float, free: float) -> dict[str, float | None]:
@@ -136,6 +149,12 @@ def _path(m: Lasso, problem: Problem, n: float, out: Diagnostics) -> None:
         "x": alphas, "support_size": [k for k, *_ in rows], "rss": [v for _, v, *_ in rows],
         "l1_norm": [v for _, _, v, _ in rows], "aic": [c["aic"] for *_, c in rows], "bic": [c["bic"] for *_, c in rows],
     }  # fmt: skip
+    least, rest = rows[-1][1], n - rows[-1][0] - m.fit_intercept
+    out.summary["mallows_cp"] = None
+    if least > 0 and rest > 0:
+        curve["mallows_cp"] = [v * rest / least - n + 2 * (k + m.fit_intercept) for k, v, *_ in rows]
+        own = (float(out.summary[name] or 0) for name in ("rss", "effective_parameters"))
+        out.summary["mallows_cp"] = next(own) * rest / least - n + 2 * next(own)
     out.curves["path"] = curve
     table = [[place + 1, j, alpha] for place, (j, alpha) in enumerate(entered.items())]
     out.tables["entry_order"] = Table(("order", "column", "alpha"), table)

@@ -109,16 +109,19 @@ def audit(m: PenalisedSquares) -> Passes:
     t: Slopes = yield SlopesPart(m)
     mean, n = t.targets.mean, t.targets.total
     tss = np.diag(t.targets.scatter) + (0.0 if m.fit_intercept else n * mean**2)
-    outputs = [[k, float(r), float(v), 1 - float(r / v) if v > 0 else None, *_criteria(n, float(r), m)]
-               for k, (r, v) in enumerate(zip(t.rss, tss, strict=True))]  # fmt: skip
     free, found = m.effective_parameters_, m._shrinkage()
+    noise = _noise(m, found)
+    outputs = [[k, float(r), float(v), 1 - float(r / v) if v > 0 else None, *_criteria(n, float(r), m),
+                None if noise is None else float(r / noise[k]) - n + 2 * free]
+               for k, (r, v) in enumerate(zip(t.rss, tss, strict=True))]  # fmt: skip
     out = Diagnostics(summary={
         "rows": t.targets.rows, "observations": n, "alpha": m.alpha_, "effective_parameters": free,
         "rss": float(t.rss.sum()), "r2": outputs[0][3], "aic": outputs[0][4], "bic": outputs[0][5],
-        "objective": float(t.rss.sum() + m.alpha_ * _penalty_size(m)), "rank": found.rank,
+        "mallows_cp": outputs[0][6], "objective": float(t.rss.sum() + m.alpha_ * _penalty_size(m)), "rank": found.rank,
     })  # fmt: skip
     out.certificates = [_normal_equations(m, t)]
-    out.tables["outputs"] = Table(("output", "rss", "tss", "r2", "aic", "bic"), outputs)
+    out.tables["outputs"] = Table(("output", "rss", "tss", "r2", "aic", "bic", "mallows_cp"), outputs)
+    out.tables["coefficients"] = _coefficients(m)
     out.curves["path"], out.matrices["path_coefficients"] = _path(m, found)
     if m.choose_alpha == "gcv":
         _chosen(m, out, gcv(m, found, m._grid()), "generalised cross-validation")
@@ -130,6 +133,25 @@ def audit(m: PenalisedSquares) -> Passes:
     text = "errors of leaving one row out take all rows in memory; the path has their invariant mean (gcv)"
     out.warnings.append(Notice("rows_not_in_memory", text))
     return out
+
+
+def _noise(m: PenalisedSquares, found: Shrinkage) -> Vector | None:
+    """(q,) unbiased noise variance of the fit without penalty, which Mallows's Cp measures by; None without one."""
+    zero, n = np.zeros(1), m.sums_.triangle.total
+    rest = n - float(found.freedom(zero)[0]) - (m.fit_intercept and not m._bias())
+    rss = found.rss(zero)[0]
+    return rss / rest if rest > LEAST * n and (rss > 0).all() else None
+
+
+def _coefficients(m: PenalisedSquares) -> Table:
+    """Estimates; a penalty biases them, so errors, tests and intervals of least squares say nothing of them."""
+    b, reason = m.offset_ - m.center_ @ m.weights_, "penalised" if m.alpha_ > 0 else "see_linear_regression"
+    rows: list[list[object]] = []
+    for k in range(len(m.offset_)):
+        terms: list[tuple[str | int, float]] = [("intercept", float(b[k]))] if m.fit_intercept else []
+        terms += [(j, float(w)) for j, w in enumerate(m.weights_[:, k])]
+        rows += [[k, j, w, None, None, None, None, None, reason] for j, w in terms]
+    return Table(("output", "term", "estimate", "standard_error", "t", "p", "low", "high", "reason"), rows)
 
 
 def _criteria(n: float, rss: float, m: PenalisedSquares) -> tuple[float | None, float | None]:
@@ -168,6 +190,9 @@ def _path(m: PenalisedSquares, found: Shrinkage) -> tuple[dict[str, Any], Matrix
         "x": alphas, "effective_parameters": free, "rss": found.rss(alphas).sum(axis=1), "gcv": gcv(m, found, alphas),
         "coefficient_norm": np.array([np.linalg.norm(w) for w in fits]),
     }  # fmt: skip
+    noise = _noise(m, found)
+    if noise is not None:
+        curve["mallows_cp"] = (found.rss(alphas) / noise).mean(axis=1) - m.sums_.triangle.total + 2 * free
     return curve, np.array([w[:SHOWN, 0] for w in fits])
 
 
