@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.numerics.cholesky import Cholesky
-from ml_core.solvers.gaussian_linear import LOG_2PI, gradient
+from ml_core.solvers.gaussian_linear import LOG_2PI, Sums, bounds, gradient
 from ml_core.statistics import Moments
 from ml_core.sums import Passes
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 DIRECT_ROWS = 400
 LEVEL = 0.95
-EPS = float(np.finfo(float).eps)
+AT_BOUND = 1e-9
+ROUNDING = 1e-5
+"""Share of the targets below which a residual is measured by them: 1e-9 of it is rounding."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Tallied:
         r = y - m._predict(X)
         half = ndtri(0.5 + LEVEL / 2) * np.sqrt(m.noise_variance_ + (m._roots(X) ** 2).sum(axis=1))
         A = np.hstack([np.full((len(X), 1), float(m.fit_intercept)), X - post.center])
-        noise = EPS * (np.abs(r) + np.abs(post.mean[0]) + np.abs(A[:, 1:]) @ np.abs(m.coef_))
+        noise = ROUNDING * (np.abs(r) + np.abs(post.mean[0]) + np.abs(A[:, 1:]) @ np.abs(m.coef_))
         inside, size = float(s @ (np.abs(r) <= half)), np.abs(A).T @ (s * (np.abs(r) + noise))
         return Tally(len(X), float(s.sum()), Moments.of(y[:, None], s), float(s @ r**2), inside, A.T @ (s * r), size)
 
@@ -138,6 +140,8 @@ def _direct_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float
     if m.prior_.flat:
         C = null_space(np.ones((1, len(X)))).T
         B, e, logs = C @ B, C @ e, -0.5 * float(np.log(len(X)))
+    if not len(e):
+        return logs
     factor = Cholesky.of(B @ B.T + m.noise_variance_ * np.eye(len(e)), jitter=False)
     return float(logs - 0.5 * (factor.quadratic(e[None])[0] + factor.logdet + len(e) * LOG_2PI))
 
@@ -145,8 +149,12 @@ def _direct_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float
 def _evidence_gradient(m: BayesianLinearRegression, total: float) -> Certificate:
     shared = m.bias_prior_variance is None
     gamma, square, left, rss = gradient(m.posterior_, m.prior_, m.alpha_, total, shared)
+    least, most = bounds(Sums.of(m.sums_, m.fit_intercept), m.alpha)
     slopes = [gamma - m.alpha_ * square]
+    if m.alpha_ >= most * (1 - AT_BOUND):
+        slopes = [min(slopes[0], 0.0)]
     if m.noise_variance is None:
-        slopes.append(rss / m.noise_variance_ - left)
+        slope = rss / m.noise_variance_ - left
+        slopes.append(max(slope, 0.0) if m.noise_variance_ <= least * (1 + AT_BOUND) else slope)
     return Certificate("evidence_gradient", 0.5 * float(np.max(np.abs(slopes))), 1e-6 * total,
-                       "derivatives of the log evidence by log alpha and log noise are 0 at its maximum")  # fmt: skip
+                       "derivatives of the log evidence by log alpha and log noise: 0, or out of bounds")  # fmt: skip

@@ -18,7 +18,16 @@ from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import bayesian_inference
 from ml_core.params import MaxIter, RealMatrix, RealVector, Tol
 from ml_core.registry import algorithm
-from ml_core.solvers.gaussian_linear import LEAST_NOISE, Posterior, Prior, Sums, isotropic, maximise_evidence, posterior
+from ml_core.solvers.gaussian_linear import (
+    LEAST_NOISE,
+    Posterior,
+    Prior,
+    Sums,
+    bounds,
+    isotropic,
+    maximise_evidence,
+    posterior,
+)
 from ml_core.statistics import Moments
 from ml_core.sums import Additive, Census, Passes
 
@@ -118,7 +127,7 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
         self.prior_ = isotropic(self.prior_, e.alpha, shared)
         if not e.converged:
             self._note("not_converged", f"the fixed point still moved after {e.n_iter} steps", "raise max_iter")
-        if self.noise_variance is None and e.noise * sums.total <= 2 * LEAST_NOISE * float((sums.F[:, -1] ** 2).sum()):
+        if self.noise_variance is None and e.noise <= 2 * bounds(sums, self.alpha)[0]:
             self._note("noise_at_floor", "the rows are fitted exactly; the noise stays at 1e-13 of the mean y²",
                        "give noise_variance, or use fewer features than rows")  # fmt: skip
         return e.noise

@@ -17,6 +17,9 @@ from ml_core.losses.huber import Huber
 from ml_core.params import MaxIter
 from ml_core.registry import algorithm
 
+LEAST = 1e-6
+"""Share of the objective at w = 0 below which a gap is measured by it."""
+
 
 @algorithm("huber_regression")
 class HuberRegression(ResidualRegression):
@@ -110,7 +113,8 @@ class HuberRegression(ResidualRegression):
         value = float(s @ loss.rho(-D.t + D.A @ w) + 0.5 * mu @ w**2)
         low = _dual(D, s, loss, mu, w)
         out.summary["objective"] = value * D.size**2
-        out.certificates.append(Certificate("duality_gap", (value - low) / (value or 1.0), 1e-8,
+        size = value + LEAST * float(s @ loss.rho(-D.t))
+        out.certificates.append(Certificate("duality_gap", (value - low) / (size or 1.0), 1e-8,
                                             "objective above its dual bound, relative"))  # fmt: skip
         if self.scale != "none":
             robust_report.scale_repeats(self, out, D, s, w, float(self.delta))

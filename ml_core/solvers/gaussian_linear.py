@@ -176,7 +176,7 @@ def _closed_loop(
     while i < max_iter and not done:
         i += 1
         keep = values / (noise * alpha + values)
-        gamma, square = float(keep.sum()), float((values * z2 / (noise * alpha + values) ** 2).sum())
+        gamma, square = float(keep.sum()), float((keep * z2 / (noise * alpha + values)).sum())
         rss = rest + float((z2 * (1 - keep) ** 2).sum())
         logs = n * (LOG_2PI + np.log(noise)) + rss / noise + alpha * square + np.log1p(values / (noise * alpha)).sum()
         trace.append(-0.5 * float(logs + (np.log(sums.total) if prior.flat else 0.0)))
@@ -189,12 +189,17 @@ def _closed_loop(
     return Evidence(alpha, noise, post, i, done, [*trace[1:], post.log_evidence])
 
 
+def bounds(sums: Sums, alpha: float) -> tuple[float, float]:
+    """The least noise variance and, from the start `alpha`, the largest prior precision that evidence may choose."""
+    y2 = max(float((sums.F[:, -1] ** 2).sum() / sums.total), 1e-200) if sums.F[:, -1].any() else 1.0
+    return LEAST_NOISE * y2, 1e12 * max(alpha, float(sums.total / y2))
+
+
 def maximise_evidence(
     sums: Sums, prior: Prior, alpha: float, noise: float, *, shared: bool, fixed_noise: bool, max_iter: int, tol: float
 ) -> Evidence:
     """Fixed point α = γ/‖w - w₀‖², σ² = rss/(n - γ); until both change by less than `tol`, relatively. O(d³) a step."""
-    y2 = max(float((sums.F[:, -1] ** 2).sum() / sums.total), 1e-200) if sums.F[:, -1].any() else 1.0
-    least, most = LEAST_NOISE * y2, 1e12 * max(alpha, float(sums.total / y2))
+    least, most = bounds(sums, alpha)
     trace: list[float] = []
     if shared or prior.flat or not prior.intercept:
         return _closed_loop(_spectrum(sums, isotropic(prior, 1.0, shared)), sums, prior, alpha, noise, shared=shared,
