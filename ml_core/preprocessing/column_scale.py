@@ -26,11 +26,17 @@ class ColumnScale:
     def of(cls, X: Matrix, names: Sequence[str]) -> ColumnScale:
         """Of the rows of X (n, d), n ≥ 1; InvalidData names a column too large to be scaled. O(n d)."""
         low, high = X.min(axis=0), X.max(axis=0)
-        far = np.flatnonzero(np.maximum(high, -low) > REACH)
-        if len(far):
-            raise InvalidData(f"column {names[far[0]]!r} exceeds {REACH:g}, too large to be scaled; change its unit")
+        _refuse_far(low, high, names)
         mean, sd, constant = column_moments(X, np.ones(len(X)))
         return cls(len(X), low, high, mean, np.where(constant, 0.0, sd))
+
+    @classmethod
+    def within(
+        cls, rows: int, low: Vector, high: Vector, mean: Vector, sd: Vector, names: Sequence[str]
+    ) -> ColumnScale:
+        """Of columns of which this is known; InvalidData as of `of`."""
+        _refuse_far(low, high, names)
+        return cls(rows, low, high, mean, sd)
 
     def merge(self, other: ColumnScale) -> ColumnScale:
         """Of both sets of rows: n sd² = n₁ sd₁² + n₂ sd₂² + n₁n₂/n δ², in units of the largest term."""
@@ -51,3 +57,9 @@ class ColumnScale:
         ranged = kinds == "min_max"
         size = np.where(ranged, self.high - self.low, self.sd)
         return np.where(ranged, self.low, self.mean), np.where(self.low == self.high, 1.0, size)
+
+
+def _refuse_far(low: Vector, high: Vector, names: Sequence[str]) -> None:
+    far = np.flatnonzero(np.maximum(high, -low) > REACH)
+    if len(far):
+        raise InvalidData(f"column {names[far[0]]!r} exceeds {REACH:g}, too large to be scaled; change its unit")

@@ -18,6 +18,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData, Issue, most_issues, pointer
 from ml_core.preprocessing.moments import moment_columns, moment_names, too_far
+from ml_core.preprocessing.number_columns import Placed, column_of, write
 from ml_core.preprocessing.policies import LEVELLED, ColumnType
 from ml_core.preprocessing.whitening import Whitening
 
@@ -77,6 +78,16 @@ class Feature:
         else:
             base = [f"{self.name}={self.levels[1]}" if self.one_hot else self.name]
         return [*base, f"{self.name} is missing"] if self.indicator else base
+
+    @cached_property
+    def width(self) -> int:
+        """How many matrix columns."""
+        return len(self.names)
+
+    @cached_property
+    def numeric(self) -> bool:
+        """Whether the matrix column is the numbers themselves, gaps filled."""
+        return self.type not in LEVELLED and self.date == ("epoch",) and not self.indicator
 
     def block(self, numbers: Vector, missing: np.ndarray) -> Matrix:
         """(n, width) columns from numbers or level codes (n,), -1 being a level to ignore.
@@ -138,10 +149,6 @@ class TableEncoder:
         """Scaled rows (n, k) → the matrix columns in their own units."""
         return (X if self.whitening is None else self.whitening.undo(X)) * self.scale + self.shift
 
-    def _scaled(self, X: Matrix) -> Matrix:
-        Z = (X - self.shift) / self.scale
-        return Z if self.whitening is None else self.whitening.apply(Z)
-
     def matrix(self, table: Table, first: int = 0) -> tuple[Matrix, np.ndarray]:
         """(n, k) matrix and the (n,) mask of rows kept (drop_rows drops those with a missing cell).
 
@@ -156,13 +163,29 @@ class TableEncoder:
         n = len(table[self.features[0].name].values)
         keep = np.ones(n, dtype=bool)
         issues: list[Issue] = []
-        blocks = [self._block(f, table[f.name], keep, issues, first) for f in self.features]
+        X = np.empty((n, len(self.shift)))
+        ends = np.cumsum([f.width for f in self.features])
+        for i in self._numbers(table, X, ends - 1):
+            f, b = self.features[i], int(ends[i])
+            a = b - f.width
+            X[:, a:b] = (self._block(f, table[f.name], keep, issues, first) - self.shift[a:b]) / self.scale[a:b]
         if issues:
             raise InvalidData(f"{issues[0].pointer}: {issues[0].detail} ({len(issues)} such)", issues[: most_issues()])
-        X = np.hstack(blocks) if len(blocks) > 1 else np.ascontiguousarray(blocks[0])
         if not keep.all():
             X = X[keep]
-        return X if self.plain else self._scaled(X), keep
+        return X if self.whitening is None else self.whitening.apply(X), keep
+
+    def _numbers(self, table: Table, X: Matrix, places: np.ndarray) -> list[int]:
+        """Write the columns that are numbers as they are, gaps filled, into X (n, k); which features are left."""
+        at = [i for i, f in enumerate(self.features) if f.numeric and table[f.name].type not in LEVELLED]
+        columns = [
+            Placed(column_of(table[f.name].values), np.nan if f.fill is None else float(f.fill), float(self.shift[j]),
+                   float(self.scale[j]), j)
+            for f, j in ((self.features[i], int(places[i])) for i in at)
+        ]  # fmt: skip
+        gaps = write(columns, X)
+        done = {i for i, k in zip(at, gaps, strict=True) if not k or self.features[i].fill is not None}
+        return [i for i in range(len(self.features)) if i not in done]
 
     def _block(self, f: Feature, column: Column, keep: np.ndarray, issues: list[Issue], first: int) -> Matrix:
         missing = column.missing
@@ -188,9 +211,7 @@ class TableEncoder:
             numbers = np.where(far, 0.0, numbers)
         return f.block(numbers, missing)
 
-    def codes(
-        self, f: Feature, values: np.ndarray, missing: np.ndarray, issues: list[Issue], first: int = 0
-    ) -> Vector:
+    def codes(self, f: Feature, values: np.ndarray, missing: np.ndarray, issues: list[Issue], first: int = 0) -> Vector:
         """(n,) level numbers, -1 where unknown; unknown ones become issues unless they are to be ignored."""
         place = f.places
         codes = np.array([place.get(v, -1.0) for v in values])

@@ -18,6 +18,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData, Issue, pointer
 from ml_core.numerics.triangle import Triangle
 from ml_core.preprocessing.column_scale import ColumnScale
+from ml_core.preprocessing.number_columns import gaps_and_mean, lie, spread_over
 from ml_core.preprocessing.policies import LEVELLED, MOMENTS, UNFILLED, ColumnType, Encoding
 from ml_core.preprocessing.table import Column, Feature, Table, TableEncoder
 from ml_core.preprocessing.whitening import Whitening
@@ -30,6 +31,7 @@ MAX_WHITENED = 2000
 """Matrix columns that are whitened together."""
 BLOCK_ROWS = 65_536
 """Rows whose scatter is found at once, so that no second copy of all rows is made."""
+SORTED = ("median", "most_frequent")
 Part = Callable[..., Any]
 TotalOf = Callable[[TableEncoder, Part], Any]
 
@@ -47,6 +49,11 @@ class Facts:
 
 def facts_of(column: Column, policy: Encoding) -> Facts:
     """The facts of a column in memory, under the policy of that column."""
+    if column.type not in LEVELLED and policy.missing not in SORTED:
+        empty, mean = gaps_and_mean(column.values)
+        if policy.missing in UNFILLED or empty == len(column.values) or np.isfinite(mean):
+            fill = None if policy.missing in UNFILLED or empty == len(column.values) else float(mean)
+            return Facts(column.type, len(column.values), empty, fill=fill)
     missing = column.missing
     gaps = int(missing.sum())
     present = column.values[~missing] if gaps else column.values
@@ -58,8 +65,33 @@ def facts_of(column: Column, policy: Encoding) -> Facts:
 
 def fit_encoder(table: Table, encoding: Encoding) -> TableEncoder:
     """Learn levels, fills and scales from the training rows; InvalidData names columns and counts it cannot take."""
-    facts = {name: facts_of(column, encoding.column(name)) for name, column in table.items()}
-    return scaled(encoder_of(facts, encoding), lambda encoder, part: part(encoder.matrix(table)[0]))
+    cells = sum(len(column.values) for column in table.values())
+    found = spread_over(lambda name: facts_of(table[name], encoding.column(name)), list(table), cells)
+    facts = dict(zip(table, found, strict=True))
+
+    def total_of(encoder: TableEncoder, part: Part) -> Any:
+        if isinstance(part, Lie) and all(f.missing == 0 or encoding.column(k).missing not in UNFILLED
+                                         for k, f in facts.items()):  # fmt: skip
+            return _lie(encoder, table, part)
+        return part(encoder.matrix(table)[0])
+
+    return scaled(encoder_of(facts, encoding), total_of)
+
+
+def _lie(encoder: TableEncoder, table: Table, part: Lie) -> ColumnScale:
+    """What `part` finds of all rows where each feature has all of them, a feature at a time: no matrix is made."""
+
+    def of(f: Feature) -> Matrix:
+        if f.numeric and table[f.name].type not in LEVELLED:
+            return np.array([lie(table[f.name].values, None if f.fill is None else float(f.fill))]).T
+        alone = replace(encoder, features=(f,), shift=np.zeros(f.width), scale=np.ones(f.width))
+        own = ColumnScale.of(alone.matrix(table)[0], f.names)
+        return np.array([own.low, own.high, own.mean, own.sd])
+
+    rows = len(table[encoder.features[0].name].values)
+    found = list(spread_over(of, encoder.features, rows * len(encoder.shift)))
+    low, high, mean, sd = np.hstack(found)[:, part.places]
+    return ColumnScale.within(rows, low, high, mean, sd, part.names)
 
 
 def scaled(bare: TableEncoder, total_of: TotalOf) -> TableEncoder:
