@@ -35,12 +35,9 @@ class OurPath:
     def fit(self, X: np.ndarray, y: np.ndarray) -> None:
         m = Lasso(tol=1e-4)
         m.units_, m.alpha_l2_ = np.ones(X.shape[1]), 0.0
-        problem, w, coefs = Problem.of(m, X, y, np.ones(len(y))), np.zeros(X.shape[1]), []
+        problem = Problem.of(m, X, y, np.ones(len(y)))
         self.alphas = problem.alpha_max() * np.logspace(0, -2, 100)
-        for alpha in self.alphas:
-            w = problem.solve(float(alpha), w, m.tol, m.max_iter)[1]
-            coefs.append(w)
-        self.coefs = np.array(coefs)
+        self.coefs = np.array([w for _, w in problem.path(self.alphas, m.tol, m.max_iter)])
 
 
 class PeerPath:

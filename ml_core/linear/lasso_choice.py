@@ -37,10 +37,8 @@ def held_out(m: Lasso, X: Matrix, Y: Matrix, s: Vector, alphas: Vector) -> Matri
         units, out = units_of(m, X[train], s[train]), np.zeros(len(alphas))
         for k in range(Y.shape[1]):
             problem = Problem.make(X[train], Y[train, k], s[train], m.fit_intercept, units, m.alpha_l2_ * share)
-            w = np.zeros(X.shape[1])
-            for i, alpha in enumerate(alphas):
+            for i, (_, w) in enumerate(problem.path(alphas * share, max(m.tol, ENOUGH), m.max_iter)):
                 progress.tick(i, len(alphas), "penalties")
-                w = problem.solve(float(alpha) * share, w, max(m.tol, ENOUGH), m.max_iter)[1]
                 on = np.flatnonzero(w)
                 r = Y[test, k] - problem.offset - (X[np.ix_(test, on)] - problem.Z.mean[on]) @ w[on]
                 out[i] += float(s[test] @ r**2) / float(s[test].sum()) / Y.shape[1]
@@ -55,10 +53,9 @@ def criterion(m: Lasso, X: Matrix, Y: Matrix, s: Vector, alphas: Vector) -> Vect
     n, out = float(s.sum()), np.zeros(len(alphas))
     price = 2.0 if m.choose_alpha == "aic" else float(np.log(n))
     for k in range(Y.shape[1]):
-        problem, w = Problem.make(X, Y[:, k], s, m.fit_intercept, m.units_, m.alpha_l2_), np.zeros(X.shape[1])
-        for i, alpha in enumerate(alphas):
+        problem = Problem.make(X, Y[:, k], s, m.fit_intercept, m.units_, m.alpha_l2_)
+        for i, (_, w) in enumerate(problem.path(alphas, max(m.tol, ENOUGH), m.max_iter)):
             progress.tick(i, len(alphas), "penalties")
-            w = problem.solve(float(alpha), w, max(m.tol, ENOUGH), m.max_iter)[1]
             r = problem.Z.residual(problem.t, w * problem.lengths())
             rss, free = float(s @ r**2), np.count_nonzero(w) + m.fit_intercept
             out[i] += n * np.log(max(rss / n, SMALLEST)) + price * free if n > free + 1 else np.inf

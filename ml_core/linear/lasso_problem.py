@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.column_moments import column_moments
-from ml_core.solvers import coordinate_descent
+from ml_core.solvers import coordinate_descent, lasso_path
 from ml_core.solvers.base import Solution
-from ml_core.solvers.coordinate_descent import Columns, Gap
+from ml_core.solvers.coordinate_descent import Gap
+from ml_core.solvers.unit_columns import Columns
 
 if TYPE_CHECKING:
     from ml_core.linear.lasso import Lasso
@@ -69,6 +71,16 @@ class Problem:
         begin = None if start is None else start * scale
         found = coordinate_descent.lasso(self.Z, self.t / self.size, bound, mu, start=begin, tol=tol, max_iter=max_iter)
         return found, found.w / scale
+
+    def path(self, alphas: Vector, tol: float, max_iter: int) -> Iterator[tuple[Solution, Vector]]:
+        """The solver's answer and slopes (d,) for each of the descending penalties, each from the last."""
+        if self.size == 0.0:
+            yield from (self.solve(float(alpha), None, tol, max_iter) for alpha in alphas)
+            return
+        each = [self.penalties(float(alpha)) for alpha in alphas]
+        bounds, mu, scale = np.array([bound for bound, _ in each]), each[0][1], self.lengths() / self.size
+        for found in lasso_path.path(self.Z, self.t / self.size, bounds, mu, tol=tol, max_iter=max_iter):
+            yield found, found.w / scale
 
     def state(self, coef: Vector, alpha: float) -> tuple[Gap, Vector]:
         """The duality gap of slopes (d,), and by how much each column (d,) misses its condition, as a cosine."""

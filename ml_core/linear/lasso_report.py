@@ -12,7 +12,7 @@ from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.linear.lasso_problem import Problem
-from ml_core.solvers.coordinate_descent import Columns
+from ml_core.solvers.unit_columns import Columns
 
 if TYPE_CHECKING:
     from ml_core.linear.lasso import Lasso
@@ -134,10 +134,9 @@ def _path(m: Lasso, problem: Problem, n: float, out: Diagnostics) -> None:
     """Fits from alpha_max down to a thousandth of it, each from the last: curves, and which column entered when."""
     Z = problem.Z
     alphas = m.alpha_max_ * np.geomspace(1.0, LEAST, m.path_length)
-    w, rows, slopes, entered = np.zeros(len(Z.length)), [], [], {}
-    for i, alpha in enumerate(alphas):
+    rows, slopes, entered = [], [], {}
+    for i, (alpha, (_, w)) in enumerate(zip(alphas, problem.path(alphas, m.tol, m.max_iter), strict=True)):
         progress.tick(i, len(alphas), "penalties")
-        _, w = problem.solve(float(alpha), w, m.tol, m.max_iter)
         on = np.flatnonzero(w)
         r = Z.residual(problem.t, w * problem.lengths())
         rss = float(Z.s @ r**2)

@@ -13,81 +13,24 @@ Journal of Statistical Software 33(1); Massias, Gramfort, Salmon (2018), Celer, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
-from ml_core.numerics.column_moments import column_moments
 from ml_core.numerics.jit import compiled
 from ml_core.solvers.base import Solution
+from ml_core.solvers.gram_descent import SWEEPS, descend
+from ml_core.solvers.unit_columns import EPS, Columns
 
-EPS = float(np.finfo(float).eps)
-SWEEPS = 10
 FIRST = 10
 ROUNDS = 1000
 CROSSINGS = 8
 PATIENCE = 5
-
-
-@dataclass
-class Columns:
-    """The columns of X as z = √s (x - mean)/length, never all copied: products with them, and Gram matrices of some."""
-
-    X: Matrix
-    s: Vector
-    mean: Vector
-    length: Vector
-    sure: Vector
-    place: dict[int, int] = field(default_factory=dict)
-    taken: Matrix = field(default_factory=lambda: np.empty((0, 0)))
-    gram: Matrix = field(default_factory=lambda: np.empty((0, 0)))
-
-    @classmethod
-    def of(cls, X: Matrix, s: Vector, center: bool) -> Columns:
-        """O(n d). A column without variation has length 0 and never enters."""
-        d = X.shape[1]
-        mean, sd, constant = column_moments(X, s)
-        if not center:
-            sd, mean = np.hypot(np.where(constant, 0.0, sd), mean), np.zeros(d)
-            constant = sd == 0.0
-        length = np.where(constant, 0.0, sd * np.sqrt(s.sum()))
-        scale = np.where(constant, 1.0, sd)
-        return cls(X, s, mean, length, 4 * EPS * np.sqrt(len(X)) * (1 + np.abs(mean) / scale))
-
-    def correlations(self, r: Vector) -> Vector:
-        """(d,) zⱼᵀ√s r, 0 for columns without variation; O(n d)."""
-        weighted = self.s * r
-        raw = weighted @ self.X - self.mean * weighted.sum()
-        return np.divide(raw, self.length, out=np.zeros_like(raw), where=self.length > 0)
-
-    def take(self, chosen: np.ndarray) -> np.ndarray:
-        """Places of columns in `taken` (n, k) and `gram` (k, k), which grow by those that are new; O(n k) each."""
-        fresh = [int(j) for j in chosen if int(j) not in self.place]
-        if fresh:
-            root = np.sqrt(self.s)[:, None]
-            Z = root * (self.X[:, fresh] - self.mean[fresh]) / self.length[fresh]
-            old = len(self.place)
-            self.place.update({j: old + i for i, j in enumerate(fresh)})
-            both = np.hstack([self.taken, Z]) if old else Z
-            gram = np.empty((len(self.place),) * 2)
-            gram[:old, :old] = self.gram
-            gram[:, old:] = both.T @ Z
-            gram[old:, :old] = gram[:old, old:].T
-            self.taken, self.gram = np.asfortranarray(both), gram
-        return np.array([self.place[int(j)] for j in chosen], dtype=np.int64)
-
-    def residual(self, t: Vector, w: Vector) -> Vector:
-        """(n,) t - Σⱼ (xⱼ - mean)/length wⱼ; O(n) for each column taken so far."""
-        on = np.flatnonzero(w)
-        if not len(on):
-            return t.copy()
-        at = self.take(on)
-        here = np.zeros(len(self.place))
-        here[at] = w[on]
-        return np.asarray(t - self.taken @ here / np.sqrt(self.s))
+NEAR = 1e-9
+"""Gap from which it is found without the linear system of the signs: above the rounding of sums of squares."""
 
 
 @compiled(lambda: (np.eye(2), np.ones(2), np.ones(2), np.zeros(2), np.zeros(2), np.zeros(2), 2))
@@ -197,6 +140,24 @@ def duality_gap(Z: Columns, r: Vector, g: Vector, bound: Vector, mu: Vector, w: 
     return Gap(primal, dual, primal - dual)
 
 
+@dataclass
+class State:
+    """Weights (d,), their residuals (n,) and correlations (d,), and those of the targets: a path carries them on."""
+
+    w: Vector
+    r: Vector
+    g: Vector
+    c: Vector
+
+    @classmethod
+    def of(cls, Z: Columns, t: Vector, start: Vector | None) -> State:
+        """Of weights `start`, or none; O(n d)."""
+        w = np.zeros(Z.X.shape[1]) if start is None else start.copy()
+        r = Z.residual(t, w)
+        c = Z.correlations(t)
+        return cls(w, r, Z.correlations(r) if w.any() else c, c)
+
+
 def lasso(
     Z: Columns, t: Vector, bound: Vector, mu: Vector, *, start: Vector | None = None, tol: float = 0.0,
     max_iter: int = 10_000,
@@ -205,32 +166,58 @@ def lasso(
 
     It ends when no column violates its bound beyond rounding ("gradient") or the duality gap is at most tol/2 ("gap").
     """
-    w = np.zeros(Z.X.shape[1]) if start is None else start.copy()
-    c, size, rounds, trace = Z.correlations(t), FIRST, 0, []
+    return advance(Z, t, bound, mu, State.of(Z, t, start), tol=tol, max_iter=max_iter)
+
+
+def advance(
+    Z: Columns, t: Vector, bound: Vector, mu: Vector, at: State, *, tol: float, max_iter: int,
+    first: np.ndarray | None = None,
+) -> Solution:  # fmt: skip
+    """`lasso` from a state, which moves to the answer; the columns `first` enter the first working set."""
+    size, rounds, trace = FIRST, 0, []
     slack = Z.sure + 8 * EPS * bound
     for outer in range(ROUNDS):
-        r = Z.residual(t, w)
-        g = Z.correlations(r)
-        found = duality_gap(Z, r, g, bound, mu, w, t)
+        w = at.w
+        found = duality_gap(Z, at.r, at.g, bound, mu, w, t)
         trace.append(found.primal)
         progress.tick(outer, None, "working sets", objective=found.primal, gap=found.gap)
-        pull = np.where(Z.length > 0, g - mu * w, 0.0)
+        pull = np.where(Z.length > 0, at.g - mu * w, 0.0)
         out = np.flatnonzero((np.abs(pull) - bound > slack) & (w == 0))
         rest = np.abs(pull - bound * np.sign(w))[w != 0] <= slack[w != 0]
         if not len(out) and rest.all():
-            return Solution(w, rounds, True, "gradient", trace)
-        if outer and found.gap <= 0.5 * tol:
-            return Solution(w, rounds, True, "gap", trace)
+            return Solution(w.copy(), rounds, True, "gradient", trace)
+        if (outer or first is not None) and found.gap <= 0.5 * tol:
+            return Solution(w.copy(), rounds, True, "gap", trace)
         if rounds >= max_iter:
             break
         on = np.flatnonzero(w)
         size = max(size, 2 * len(on))
         worst = out[np.argsort(bound[out] - np.abs(pull[out]), kind="stable")]
         chosen = np.union1d(on, worst[: max(size - len(on), 1)])
-        at = Z.take(chosen)
-        w[chosen], used = _settle(
-            np.ascontiguousarray(Z.gram[np.ix_(at, at)]), c[chosen], bound[chosen], mu[chosen], w[chosen],
-            slack[chosen], max_iter - rounds, last=not len(out),
-        )  # fmt: skip
+        if not outer and first is not None:
+            chosen = np.union1d(chosen, first)
+        at.w, used = _improved(Z, at.c, bound, mu, w, slack, chosen, max_iter - rounds, tol, last=not len(out))
         rounds += used
-    return Solution(w, rounds, False, "max_iter", trace)
+        at.r = Z.residual(t, at.w)
+        at.g = Z.correlations(at.r)
+    return Solution(at.w.copy(), rounds, False, "max_iter", trace)
+
+
+def _improved(
+    Z: Columns, c: Vector, bound: Vector, mu: Vector, w: Vector, slack: Vector, chosen: np.ndarray, budget: int,
+    tol: float, *, last: bool,
+) -> tuple[Vector, int]:  # fmt: skip
+    """Weights (d,) that are a minimum over the chosen columns, or within a third of the gap asked for; rounds."""
+    at = Z.take(chosen)
+    G = np.ascontiguousarray(Z.gram[np.ix_(at, at)])
+    own, limit, ridge, used, near = w[chosen], bound[chosen], mu[chosen], 0, False
+    if tol > NEAR:
+        most = min(budget, PATIENCE * SWEEPS)
+        used, gap = descend(G, c[chosen], limit, ridge, Z.sure[chosen], own, G @ own, tol / 6, most)
+        near = gap <= tol / 6
+    if not near and used < budget:
+        own, more = _settle(G, c[chosen], limit, ridge, own, slack[chosen], budget - used, last=last)
+        used += more
+    w = w.copy()
+    w[chosen] = own
+    return w, used

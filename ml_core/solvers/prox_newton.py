@@ -20,7 +20,8 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.losses.base import Conjugable, TwiceSmooth
 from ml_core.penalties import Penalty
 from ml_core.solvers.base import Reason, Solution
-from ml_core.solvers.coordinate_descent import Columns, lasso
+from ml_core.solvers.coordinate_descent import lasso
+from ml_core.solvers.unit_columns import Columns
 
 ARMIJO = 1e-4
 HALVINGS = 40

@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from ml_core import parallel, progress
 from ml_core.base import Estimator
 from ml_core.preprocessing.policies import LEVELLED, UNFILLED, Encoding
-from ml_core.preprocessing.table import TableEncoder
+from ml_core.preprocessing.table import Column, TableEncoder
 from ml_core.preprocessing.table_fit import (
     MAX_ORDINALS,
     Facts,
     encoder_of,
-    numeric_fill,
+    facts_of,
     scaled,
     too_many_levels,
 )
@@ -230,6 +230,4 @@ def _facts(source: Source, name: str, kept: int, counts: dict[str, Counter[str]]
     whole = not source.gaps and source.choice.all
     parts = [source.table()[name]] if whole else [source.piece(i, (name,))[name] for i in range(len(source))]
     values = np.concatenate([tabular.column(part, kind).values for part in parts])
-    present = values[~np.isnan(values)]
-    fill = numeric_fill(present, policy.missing) if len(present) else None
-    return Facts(kind, kept, kept - len(present), fill=fill)
+    return facts_of(Column(kind, values), policy)
