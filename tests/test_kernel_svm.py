@@ -10,10 +10,13 @@ from sklearn.svm import SVC
 
 from ml_core import progress
 from ml_core.errors import Cancelled, InvalidData, InvalidParameter
-from ml_core.kernels import LinearKernel, PolynomialKernel, RBFKernel
+from ml_core.kernels import LinearKernel, PolynomialKernel, PrecomputedKernel, RBFKernel
 from ml_core.numerics.exponential import gaussian_of_products
 from ml_core.solvers import smo
-from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels
+from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels, multipliers
+from ml_core.solvers.constrained import Constrained
+from ml_core.solvers.free_set import units
+from ml_core.solvers.free_step import follow, still_free
 from ml_core.solvers.kernel_rows import KernelRows, RowCache
 from ml_core.solvers.smo import solve_box
 from ml_core.svm.duals import classification, regression
@@ -285,3 +288,72 @@ def test_gap_and_dual_value_by_hand():
     assert dual_value(dual, beta, v) == 0.5
     assert gap(dual, beta, v, np.zeros(1)) == 0.0
     assert levels(dual, beta, v).violation == 0.0
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
+def test_table_of_kernel_values(classes, multiclass):
+    X, _ = cloud(160)
+    Z, y = cloud(30, seed=5)[0], np.digitize(X[:, 0] + 0.3 * X[:, 1], [-0.7, 0.0, 0.7][: classes - 1])
+    kernel = RBFKernel(length_scale=1.5)
+    ours = Model(C=2.0, kernel=PrecomputedKernel(), multiclass=multiclass).fit(kernel(X), y)
+    same = Model(C=2.0, kernel=kernel, multiclass=multiclass).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(kernel(Z, X)), same.decision_function(Z), atol=1e-8)
+    np.testing.assert_array_equal(ours.predict(kernel(Z, X)), same.predict(Z))
+    report = ours.diagnostics(kernel(X), y)
+    assert report.summary["support_vectors"] == same.diagnostics(X, y).summary["support_vectors"]
+    assert all(c.holds for c in report.certificates)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_factor_serves_while_constraints_come(seed):
+    r = np.random.default_rng(seed)
+    B = r.normal(size=(40, 60))
+    K, v, E = B @ B.T, r.normal(size=40), np.ones((40, 1))
+    system = Constrained(K.copy(), E)
+    for more in (units(np.array([3, 7]), 40), units(np.array([20]), 40)):
+        system.add(more)
+        E = np.column_stack([E, more])
+        whole = np.block([[K, E], [E.T, np.zeros((E.shape[1], E.shape[1]))]])
+        expected = np.linalg.solve(whole, np.concatenate([v, np.zeros(E.shape[1])]))[:40]
+        np.testing.assert_allclose(system.solve(v), expected, atol=1e-9 * np.abs(expected).max())
+
+
+def test_a_matrix_without_a_factor_is_told():
+    assert not Constrained(-np.eye(3), np.ones((3, 1))).definite
+
+
+def test_a_step_is_cut_at_the_first_bound():
+    beta, lo, hi = np.array([0.2, 0.5, 0.9, 0.0]), np.zeros(4), np.ones(4)
+    on = still_free(beta, lo, hi, np.arange(4))
+    assert on.tolist() == [0, 1, 2]
+    d = np.array([-0.4, 0.1, 0.6])  # less its mean 0.1: -0.5, 0, 0.5
+    t, moved, largest = follow(beta, lo, hi, np.zeros(4, dtype=np.int64), 1, on, d, False)
+    assert (t, moved, largest) == pytest.approx((0.2, 0.1, 1.0))
+    np.testing.assert_allclose(beta, [0.1, 0.5, 1.0, 0.0])
+    assert beta[2] == 1.0
+    np.testing.assert_allclose(d, [-0.1, 0.0, 0.1])
+    free = np.array([0.5, 0.5])
+    told = follow(free, np.full(2, -np.inf), np.full(2, np.inf), np.zeros(2, dtype=np.int64), 1, np.arange(2),
+                  np.array([1.0, -1.0]), True)  # fmt: skip
+    assert told[0] == np.inf
+    assert free.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_multipliers_and_gap_as_numpy_has_them(seed):
+    r = np.random.default_rng(seed)
+    lo, hi, group = -r.random((2, 9)), r.random((2, 9)), r.integers(0, 2, (2, 9))
+    group[0, :2] = 0, 1
+    beta, v = np.clip(r.normal(size=(2, 9)), lo, hi), r.normal(size=(2, 9))
+    dual = BoxDual(np.zeros((2, 9)), lo, hi, group, np.zeros((2, 9)), groups=2)
+    found, (b, count) = levels(dual, beta, v), multipliers(dual, beta, v)
+    for g in range(2):
+        own = group == g
+        high, low = v[own & (beta < hi)].max(initial=-np.inf), v[own & (beta > lo)].min(initial=np.inf)
+        assert (found.high[g], found.low[g]) == (high, low)
+        free = own & (beta < hi) & (beta > lo)
+        assert count[g] == free.sum()
+        assert b[g] == pytest.approx(v[free].mean() if free.any() else 0.5 * (high + low))
+    u = v - b[group]
+    assert gap(dual, beta, v, b) == pytest.approx(float((np.maximum(hi * u, lo * u) - beta * u).sum()))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
+from ml_core.numerics.jit import compiled
 
 Index = np.ndarray
 
@@ -49,35 +50,63 @@ class Levels:
         """Largest m - M over the groups; negative where every multiplier of an interval is optimal."""
         return float(np.max(self.high - self.low))
 
-    def middle(self) -> Vector:
-        """A multiplier per group: halfway between m and M; a group whose variables all sit at one side gets its end."""
-        high = np.where(np.isfinite(self.high), self.high, self.low)
-        low = np.where(np.isfinite(self.low), self.low, high)
-        return np.asarray(0.5 * (high + low))
-
 
 def levels(dual: BoxDual, beta: Matrix, v: Matrix) -> Levels:
     """m and M of every group; O(copies n)."""
-    up, down = np.where(beta < dual.hi, v, -np.inf), np.where(beta > dual.lo, v, np.inf)
-    if dual.groups == 1:
-        return Levels(np.array([up.max()]), np.array([down.min()]))
-    own = [dual.group == g for g in range(dual.groups)]
-    return Levels(np.array([up[o].max(initial=-np.inf) for o in own]),
-                  np.array([down[o].min(initial=np.inf) for o in own]))  # fmt: skip
+    found = _survey(*_flat(dual), dual.groups, beta.ravel(), v.ravel())
+    return Levels(found[0], found[1])
 
 
 def multipliers(dual: BoxDual, beta: Matrix, v: Matrix) -> tuple[Vector, Index]:
     """b of every group, the mean of v over free variables, and how many these are; without any, the middle of m, M."""
-    free = (beta > dual.lo) & (beta < dual.hi)
-    count = np.bincount(dual.group[free], minlength=dual.groups)
-    total = np.bincount(dual.group[free], v[free], dual.groups)
-    return np.where(count > 0, total / np.maximum(count, 1), levels(dual, beta, v).middle()), count
+    found = _survey(*_flat(dual), dual.groups, beta.ravel(), v.ravel())
+    return found[3], found[2].astype(np.int64)
 
 
 def gap(dual: BoxDual, beta: Matrix, v: Matrix, b: Vector) -> float:
     """Duality gap Σ (max over the box of z (v - b) less β (v - b)) ≥ 0: primal at (β, b) less dual at β."""
-    u = v - b[dual.group]
-    return float(np.sum(np.maximum(dual.hi * u, dual.lo * u) - beta * u))
+    return float(_gap(*_flat(dual), beta.ravel(), v.ravel(), b))
+
+
+def _flat(dual: BoxDual) -> tuple[Vector, Vector, Index]:
+    return dual.lo.ravel(), dual.hi.ravel(), dual.group.ravel()
+
+
+@compiled(lambda: (np.zeros(2), np.ones(2), np.zeros(2, np.int64), 1, np.zeros(2), np.zeros(2)))
+def _survey(lo: Vector, hi: Vector, group: Index, groups: int, beta: Vector, v: Vector) -> Matrix:
+    """(4, groups): highest v that may rise, lowest that may fall, number of free variables, multiplier.
+
+    A group whose variables all sit at one side gets its end.
+    """
+    out = np.zeros((4, groups))
+    out[0], out[1] = -np.inf, np.inf
+    for k in range(len(v)):
+        g, up, down = group[k], beta[k] < hi[k], beta[k] > lo[k]
+        if up and v[k] > out[0, g]:
+            out[0, g] = v[k]
+        if down and v[k] < out[1, g]:
+            out[1, g] = v[k]
+        if up and down:
+            out[2, g] += 1.0
+            out[3, g] += v[k]
+    for g in range(groups):
+        high, low = out[0, g], out[1, g]
+        if out[2, g] > 0.0:
+            out[3, g] /= out[2, g]
+        elif np.isfinite(high) and np.isfinite(low):
+            out[3, g] = 0.5 * (high + low)
+        else:
+            out[3, g] = high if np.isfinite(high) else low
+    return out
+
+
+@compiled(lambda: (np.zeros(2), np.ones(2), np.zeros(2, np.int64), np.zeros(2), np.zeros(2), np.zeros(1)))
+def _gap(lo: Vector, hi: Vector, group: Index, beta: Vector, v: Vector, b: Vector) -> float:
+    total = 0.0
+    for k in range(len(v)):
+        u = v[k] - b[group[k]]
+        total += max(hi[k] * u, lo[k] * u) - beta[k] * u
+    return total
 
 
 def dual_value(dual: BoxDual, beta: Matrix, v: Matrix) -> float:

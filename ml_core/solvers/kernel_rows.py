@@ -6,6 +6,7 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.kernels.base import Kernel
+from ml_core.kernels.precomputed import needs_all_rows
 from ml_core.kernels.stationary import RBFKernel
 from ml_core.numerics.exponential import gaussian_of_products
 from ml_core.numerics.jit import compiled
@@ -20,27 +21,39 @@ class KernelRows:
     """Values of one kernel among training rows.
 
     The Gaussian kernel goes by matrix products where these are exact enough (rows far from their mean, in lengths of
-    the kernel, are compared by subtraction); all others by `kernel(A, B)`.
+    the kernel, are compared by subtraction); all others by `kernel(A, B)`. A kernel whose rows are its values with all
+    training rows is held as a whole, as the table is.
     """
 
     def __init__(self, kernel: Kernel, X: Matrix) -> None:
         self.kernel, self.X, self.n = kernel, X, len(X)
         self.diag: Vector = kernel.diag(X)
         self.half: Vector | None = None
+        self.gram: Matrix | None = kernel(X) if needs_all_rows(kernel) else None
         if type(kernel) is RBFKernel:
             P = (X - X.mean(axis=0)) / np.asarray(kernel.length_scale)
             half = 0.5 * np.einsum("ij,ij->i", P, P)
             if 8 * EPS * half.max(initial=0.0) <= EXPONENT_ERROR:
                 self.X, self.half = np.ascontiguousarray(P), half
 
+    def subset(self, rows: Index) -> KernelRows:
+        """The same values among some of the rows."""
+        out = object.__new__(KernelRows)
+        out.kernel, out.X, out.n = self.kernel, self.X[rows], len(rows)
+        out.gram = None if self.gram is None else self.gram[np.ix_(rows, rows)]
+        out.diag, out.half = self.diag[rows], None if self.half is None else self.half[rows]
+        return out
+
     def block(self, rows: Index, columns: Index | None = None, out: Matrix | None = None) -> Matrix:
         """(len(rows), len(columns)) values, written to `out` where it is given; None: all columns."""
+        if self.gram is not None:
+            D = self.gram[rows] if columns is None else self.gram[np.ix_(rows, columns)]
+            return _copied(D, out)
         A = self.X[rows]
         B = self.X if columns is None else self.X[columns]
         D = np.empty((len(A), len(B))) if out is None else out
         if self.half is None:
-            D[...] = self.kernel(A, B)
-            return D
+            return _copied(self.kernel(A, B), D)
         np.matmul(A, B.T, out=D)
         gaussian_of_products(D, self.half[rows], self.half if columns is None else self.half[columns])
         return D
@@ -55,6 +68,13 @@ class KernelRows:
             part = on[i : i + size]
             out += beta[part] @ self.block(part, columns)
         return out
+
+
+def _copied(values: Matrix, out: Matrix | None) -> Matrix:
+    if out is None:
+        return values
+    out[...] = values
+    return out
 
 
 @compiled(lambda: (np.zeros(4), 2, np.zeros(1, np.int64), np.zeros(1), np.zeros(2)))

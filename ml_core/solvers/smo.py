@@ -34,6 +34,7 @@ POLISHES = 40
 FINE = 1e-10
 MET = 2
 MOST_FREE = 4000
+STEPS = 200
 SHRINK_EVERY = 8
 Index = np.ndarray
 
@@ -100,7 +101,7 @@ class _Run(ABC):
         f = Free(Held(self.kernel(row)), self.v[copy, row], self.beta[copy, row], self.dual.lo[copy, row],
                  self.dual.hi[copy, row], self.dual.group[copy, row])  # fmt: skip
         old = f.beta.copy()
-        newton_on_free(f, int(np.clip(1e10 / len(row) ** 3, 3, 100)))
+        newton_on_free(f, STEPS)
         self.beta[copy, row] = f.beta
         self.v -= self.change(row, f.beta - old)
         self.value = dual_value(self.dual, self.beta, self.v)
@@ -129,9 +130,7 @@ class _Dense(_Run):
     def __init__(self, dual: BoxDual, rows: KernelRows, left: int, gram: Matrix | None) -> None:
         super().__init__(dual, rows, left)
         self.gram = rows.block(np.arange(rows.n)) if gram is None else gram
-        copies = len(dual.c)
-        self.K = np.tile(self.gram, (copies, copies)) if copies > 1 else self.gram
-        self.diag = np.ascontiguousarray(np.diag(self.K))
+        self.diag = np.ascontiguousarray(np.diag(self.gram))
         self.evaluations = 0 if gram is not None else rows.n * rows.n
         self.told(dual, self.beta, self.v)
 
@@ -139,7 +138,7 @@ class _Dense(_Run):
         beta, v, d, end = self.beta.ravel(), self.v.ravel(), self.dual, self.done + most
         while self.left > 0 and self.done < end:
             most = min(SLICE, self.left)
-            steps, worst = solve_pairs(self.K, self.diag, beta, v, d.lo.ravel(), d.hi.ravel(), d.group.ravel(),
+            steps, worst = solve_pairs(self.gram, self.diag, beta, v, d.lo.ravel(), d.hi.ravel(), d.group.ravel(),
                                        d.groups, tol, most)  # fmt: skip
             self.left, self.done = self.left - max(steps, 1), self.done + steps
             self.value = dual_value(d, self.beta, self.v)

@@ -31,15 +31,18 @@ def _first(v: Vector, up: Vector, down: Vector, group: Codes, groups: int) -> tu
 @inner
 def _second(i: int, K: Matrix, v: Vector, down: Vector, diag: Vector, group: Codes, groups: int) -> int:
     """The partner that may fall with the largest (vᵢ - vⱼ)² / (Kᵢᵢ + Kⱼⱼ - 2 Kᵢⱼ)."""
-    row, best, j, own = K[i], 0.0, -1, diag[i]
-    for k in range(len(v)):
-        step = v[i] - v[k] - down[k]
-        if step > 0.0 and (groups == 1 or group[k] == group[i]):
-            bend = own + diag[k] - 2.0 * row[k]
-            bend = max(bend, FLAT * (own + diag[k]) + 1e-300)
-            gain = step * step / bend
-            if gain > best:
-                best, j = gain, k
+    n = len(K)
+    row, best, j, own = K[i % n], 0.0, -1, diag[i % n]
+    for first in range(0, len(v), n):
+        for r in range(n):
+            k = first + r
+            step = v[i] - v[k] - down[k]
+            if step > 0.0 and (groups == 1 or group[k] == group[i]):
+                bend = own + diag[r] - 2.0 * row[r]
+                bend = max(bend, FLAT * (own + diag[r]) + 1e-300)
+                gain = step * step / bend
+                if gain > best:
+                    best, j = gain, k
     return j
 
 
@@ -49,13 +52,14 @@ def solve_pairs(K: Matrix, diag: Vector, beta: Vector, v: Vector, lo: Vector, hi
                 tol: float, most: int) -> tuple[int, float]:  # fmt: skip
     """Up to `most` steps on pairs, β and v = -(Kβ + c) in place, until m - M ≤ tol; returns steps and the last m - M.
 
+    K and its diagonal are of n rows; variables stand in one or more copies of these, one after the other.
     The first of a pair violates most, the second promises the largest gain of the dual (second-order selection).
 
     Source: Fan, Chen, Lin (2005), Working set selection using second order information for training SVM, JMLR 6.
     """
-    n = len(v)
-    up, down = np.empty(n), np.empty(n)
-    for k in range(n):
+    n, size = len(K), len(v)
+    up, down = np.empty(size), np.empty(size)
+    for k in range(size):
         up[k] = 0.0 if beta[k] < hi[k] else -np.inf
         down[k] = 0.0 if beta[k] > lo[k] else np.inf
     worst = np.inf
@@ -66,8 +70,9 @@ def solve_pairs(K: Matrix, diag: Vector, beta: Vector, v: Vector, lo: Vector, hi
         j = _second(i, K, v, down, diag, group, groups)
         if j < 0:
             return step, worst
-        bend = diag[i] + diag[j] - 2.0 * K[i, j]
-        t = (v[i] - v[j]) / max(bend, FLAT * (diag[i] + diag[j]) + 1e-300)
+        a, b = K[i % n], K[j % n]
+        both = diag[i % n] + diag[j % n]
+        t = (v[i] - v[j]) / max(both - 2.0 * a[j % n], FLAT * both + 1e-300)
         rise, fall = hi[i] - beta[i], beta[j] - lo[j]
         t = min(t, rise, fall)
         beta[i] = hi[i] if t == rise else beta[i] + t
@@ -75,7 +80,8 @@ def solve_pairs(K: Matrix, diag: Vector, beta: Vector, v: Vector, lo: Vector, hi
         for k in (i, j):
             up[k] = 0.0 if beta[k] < hi[k] else -np.inf
             down[k] = 0.0 if beta[k] > lo[k] else np.inf
-        a, b = K[i], K[j]
-        for k in range(n):
-            v[k] -= t * (a[k] - b[k])
+        for first in range(0, len(v), n):
+            part = v[first : first + n]
+            for k in range(n):
+                part[k] -= t * (a[k] - b[k])
     return most, worst

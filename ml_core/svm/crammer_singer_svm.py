@@ -7,7 +7,6 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import Scores, Weighted
@@ -16,12 +15,11 @@ from ml_core.class_weights import ClassWeight
 from ml_core.numerics.column_moments import column_moments
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
-from ml_core.solvers.crammer_singer_sweeps import sweep_classes
+from ml_core.solvers.crammer_singer import ahead, crammer_singer, objectives
 from ml_core.svm.class_weights import class_factors
 from ml_core.svm.kernel_svm import Penalty, Scaled
 from ml_core.svm.report import MOST_ROWS
 
-WORK = 5e7
 EPS = float(np.finfo(float).eps)
 
 
@@ -32,7 +30,8 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
     min ½ Σᵣ‖Mᵣ‖² + C Σᵢ cᵢsᵢ ξᵢ,  M_{yᵢ}·xᵢ - Mᵣ·xᵢ ≥ 1 - [r = yᵢ] - ξᵢ for all i, r; the label of largest score is
     predicted. The intercept is the slope of a column of ones and penalised with the rest. At the optimum Σᵣ Mᵣ = 0;
     for two classes M₁ - M₀ is `soft_margin_svm` without intercept for the price 2C. Dual: rows α (n, K), Σᵣ αᵢᵣ = 0,
-    αᵢᵣ ≤ C cᵢsᵢ [r = yᵢ], Mᵣ = Σ αᵢᵣ xᵢ; it is raised row by row, all classes at once, exactly; O(n d K) a round. With
+    αᵢᵣ ≤ C cᵢsᵢ [r = yᵢ], Mᵣ = Σ αᵢᵣ xᵢ; it is raised row by row, all classes at once, exactly, O(n d K) a round with
+    shrinking of rows and classes, and ended by the linear system of the free α, at most about K d. With
     `scale` x are standardised columns; columns of very different units may need it to converge.
     Primal, dual, gap, slacks and each row's margin M_y·x - max over other classes are in the diagnostics.
 
@@ -88,29 +87,17 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         mean, sd, constant = column_moments(X, s) if self.scale else (np.zeros(d), np.ones(d), np.zeros(d, dtype=bool))
         self.center_, self.scale_ = mean, np.where(constant, 1.0, sd)
         cap, Z = self.C * s * self.class_weight_[y], self._design(X)
-        n, K = len(Z), len(self.classes_)
-        alpha, W = np.zeros((n, K)), np.zeros((K, Z.shape[1]))
-        square = np.maximum(np.einsum("ij,ij->i", Z, Z), np.finfo(float).tiny)
-        order, tol, done, worst = np.arange(n), float(self.tol), 0, np.inf
-        state = np.array([n, max(1.0, tol), 1.0 + int(self.random_state) % (1 << 40)])
-        each, trace, gaps = max(1, int(WORK / (4 * Z.size * K))), [], []
-        while done < self.max_iter and worst > tol:
-            rounds, worst = sweep_classes(Z, y, cap, square, alpha, W, order, state, tol,
-                                          min(each, int(self.max_iter) - done))  # fmt: skip
-            done += rounds
-            worst = worst if state[0] == n and worst <= tol else max(worst, 2 * tol)
-            primal, dual = _objectives(Z @ W.T, y, cap, alpha, W)
-            trace.append(dual)
-            gaps.append(primal - dual)
-            progress.tick(done, int(self.max_iter), "rounds", dual_objective=dual, duality_gap=gaps[-1])
-        W = alpha.T @ Z
+        K = len(self.classes_)
+        found = crammer_singer(Z, y, cap, K, tol=float(self.tol), max_iter=int(self.max_iter),
+                               seed=int(self.random_state))  # fmt: skip
+        W = found.alpha.T @ Z
         self.coef_ = np.ascontiguousarray(W[:, :d] / self.scale_)
         self.intercept_ = (W[:, -1] if self.fit_intercept else np.zeros(K)) - self.coef_ @ self.center_
-        self.dual_, self.n_iter_ = alpha, done
-        self.dual_trace_, self.gap_trace_ = np.array(trace), np.array(gaps)
-        if worst > tol:
-            self._note("not_converged", f"stopped after {done} rounds with a duality gap of {gaps[-1]:.3g}",
-                       "set scale, raise max_iter or lower C")  # fmt: skip
+        self.dual_, self.n_iter_ = found.alpha, found.n_iter
+        self.dual_trace_, self.gap_trace_ = np.array(found.trace), np.array(found.gaps)
+        if found.violation > self.tol:
+            self._note("not_converged", f"stopped after {found.n_iter} rounds with a duality gap of "
+                       f"{found.gaps[-1]:.3g}", "set scale, raise max_iter or lower C")  # fmt: skip
 
     def _design(self, X: Matrix) -> Matrix:
         """Columns as the objective sees them, with one of ones for the intercept."""
@@ -140,7 +127,7 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         out.certificates.append(Certificate("sum_of_scores", float(np.abs(W.sum(axis=0)).max()) / size, 1e-9,
                                             "Σ over the classes of their slopes is 0, relative"))  # fmt: skip
         if len(X) == len(self.dual_):
-            primal, dual = _objectives(F, y, cap, self.dual_, W)
+            primal, dual = objectives(ahead(F, y), y, cap, self.dual_, W)
             rounding = 256 * EPS * (float(np.abs(F).max()) + 1) * (cap.sum() + np.abs(self.dual_).sum())
             out.summary |= {"primal": primal, "dual": dual, "duality_gap": primal - dual,
                             "support_vectors": int(np.sum(self.dual_.any(axis=1)))}  # fmt: skip
@@ -152,12 +139,3 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
             ("row", "label", "margin", "slack"),
             [[int(i), str(self.classes_[y[i]]), float(own[i] - other[i]), float(slack[i])] for i in worst])  # fmt: skip
         return out
-
-
-def _objectives(F: Matrix, y: Codes, cap: Vector, alpha: Matrix, W: Matrix) -> tuple[float, float]:
-    """Primal and dual from scores F (n, K): the dual is Σ αᵢ_yᵢ - ½‖W‖², for Σᵣ αᵢᵣ = 0."""
-    rows = np.arange(len(F))
-    ahead = F + 1.0
-    ahead[rows, y] -= 1.0
-    slack, half = ahead.max(axis=1) - F[rows, y], 0.5 * float((W * W).sum())
-    return half + float(cap @ slack), float(alpha[rows, y].sum()) - half

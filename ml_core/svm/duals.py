@@ -52,6 +52,14 @@ def nu_regression(t: Vector, cap: Vector, nu: float) -> BoxDual:
                    np.array([half, -half]), groups=2)  # fmt: skip
 
 
+def one_class(weight: Vector, nu: float) -> BoxDual:
+    """min ½ αᵀKα, 0 ≤ αᵢ ≤ wᵢ, Σα = nu Σw; the start fills the first rows."""
+    n, before = len(weight), np.concatenate([[0.0], np.cumsum(weight)[:-1]])
+    start = np.clip(nu * float(weight.sum()) - before, 0.0, weight)
+    return BoxDual(np.zeros((1, n)), np.zeros((1, n)), weight[None].copy(), np.zeros((1, n), dtype=np.int64),
+                   start[None])  # fmt: skip
+
+
 def folded(beta: Matrix) -> Vector:
     """(n,) coefficients of the rows: the sum of the copies."""
     return np.asarray(beta.sum(axis=0))

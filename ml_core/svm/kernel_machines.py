@@ -16,8 +16,10 @@ from ml_core.capabilities import Scores, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.errors import InvalidData
 from ml_core.kernels import Kernel
+from ml_core.kernels.precomputed import needs_all_rows
 from ml_core.parallel import ordered_map
 from ml_core.solvers.kernel_rows import KernelRows
+from ml_core.solvers.smo import MOST_FREE
 from ml_core.svm import report
 from ml_core.svm.machine import Machine, Solving, sides
 from ml_core.svm.shared_gram import SharedGram
@@ -61,11 +63,12 @@ class KernelMachines(Weighted, Scores, Classifier):
 
     def _train_all(self, X: Matrix, y: Codes, w: Vector, how: Solving) -> None:
         """Every machine over rows X, and the union of their support vectors."""
-        share = SharedGram(self.kernel_, X, y, self._pairs())
+        whole = KernelRows(self.kernel_, X)
+        share = SharedGram(whole, y, self._pairs())
 
         def one(pair: tuple[int, int]) -> Machine:
             where, sign = sides(y, *pair)
-            rows = KernelRows(self.kernel_, X if pair[0] < 0 else X[where])
+            rows = whole if pair[0] < 0 else whole.subset(where)
             return self._train(pair, where, sign, w[where], rows, how, share.of(pair, rows))
 
         self._machines(one, X)
@@ -79,7 +82,8 @@ class KernelMachines(Weighted, Scores, Classifier):
 
     def _gather(self, X: Matrix) -> None:
         self.n_rows_ = len(X)
-        self.support_ = np.unique(np.concatenate([m.rows for m in self.machines_]))
+        used = [np.arange(len(X))] if needs_all_rows(self.kernel_) else [m.rows for m in self.machines_]
+        self.support_ = np.unique(np.concatenate(used))
         self.support_vectors_ = X[self.support_]
         self.dual_coef_ = np.zeros((len(self.machines_), len(self.support_)))
         for row, m in zip(self.dual_coef_, self.machines_, strict=True):
@@ -97,12 +101,7 @@ class KernelMachines(Weighted, Scores, Classifier):
 
     def _machine_scores(self, X: Matrix) -> Matrix:
         """(n, machines) f(x), in chunks of bounded memory."""
-        out = np.empty((len(X), len(self.intercept_)))
-        step = max(1, CHUNK // (8 * max(1, len(self.support_))))
-        for i in range(0, len(X), step):
-            out[i : i + step] = self.kernel_(X[i : i + step], self.support_vectors_) @ self.dual_coef_.T
-        out += self.intercept_
-        return out
+        return kernel_scores(self.kernel_, X, self.support_vectors_, self.dual_coef_) + self.intercept_
 
     def _scores(self, X: Matrix) -> Matrix | Vector:
         f, K = self._machine_scores(self._inside(X)), len(self.classes_)
@@ -146,8 +145,17 @@ class KernelMachines(Weighted, Scores, Classifier):
             out.traces["dual_objective"] = self.machines_[0].dual_trace
             out.traces["duality_gap"] = self.machines_[0].gap_trace
         out.summary["kernel_evaluations"] = sum(m.evaluations for m in self.machines_)
-        out.summary["support_vectors"] = len(self.support_)
+        out.summary["support_vectors"] = int(np.count_nonzero(self.dual_coef_.any(axis=0)))
         return out
+
+
+def kernel_scores(kernel: Kernel, X: Matrix, support: Matrix, weight: Matrix) -> Matrix:
+    """(n, machines) Σ weight k(support, x), in chunks of bounded memory."""
+    out = np.empty((len(X), len(weight)))
+    step = max(1, CHUNK // (8 * max(1, len(support))))
+    for i in range(0, len(X), step):
+        out[i : i + step] = kernel(X[i : i + step], support) @ weight.T
+    return out
 
 
 def votes(f: Matrix, pairs: list[tuple[int, int]], K: int) -> Matrix:
@@ -163,5 +171,7 @@ def votes(f: Matrix, pairs: list[tuple[int, int]], K: int) -> Matrix:
 
 
 def kernel_cost(n: int, d: int, k: int, size: int) -> Cost:
-    """Half of all kernel values, and steps on pairs; the row cache and the support vectors."""
-    return Cost(flops=0.5 * n * n * (2.0 * d + 30.0), memory_bytes=min(24.0 * n * n, float(size)) + 16.0 * n * (d + k))
+    """Half of all kernel values, and steps on pairs; the row cache, the system of free variables, support vectors."""
+    free = float(min(n, MOST_FREE))
+    memory = min(24.0 * n * n, float(size)) + 16.0 * free * free + 16.0 * n * (d + k)
+    return Cost(flops=0.5 * n * n * (2.0 * d + 30.0), memory_bytes=memory)

@@ -14,6 +14,7 @@ from ml_core.capabilities import Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidData
 from ml_core.kernels import Kernel, LinearKernel, kernel_of
+from ml_core.kernels.precomputed import needs_all_rows
 from ml_core.numerics.column_moments import column_moments
 from ml_core.solvers.box_dual import BoxDual
 from ml_core.solvers.box_interior_point import solve_low_rank
@@ -80,7 +81,7 @@ class KernelRegression(Weighted, Regressor):
             found = solve_box(dual, KernelRows(self.kernel_, X), tol=float(self.tol), max_iter=int(self.max_iter),
                               unit=unit, cache_bytes=int(self.cache_bytes))  # fmt: skip
         beta = found.beta.sum(axis=0)
-        self.support_ = np.flatnonzero(beta)
+        self.support_ = np.arange(len(X)) if needs_all_rows(self.kernel_) else np.flatnonzero(beta)
         self.support_vectors_, self.dual_coef_ = X[self.support_], beta[self.support_]
         b, width = self._tube(found.b)
         self.intercept_, self.epsilon_ = middle + self.target_scale_ * b, self.target_scale_ * width
@@ -89,7 +90,7 @@ class KernelRegression(Weighted, Regressor):
         if not found.converged:
             self._note("not_converged", f"stopped after {found.n_iter} steps; the duality gap is in the diagnostics",
                        "standardise the columns, raise max_iter or lower C")  # fmt: skip
-        if not len(self.support_) and not constant:
+        if not beta.any() and not constant:
             self._note("constant_predictions", "every target lies within the tube, so all predictions are equal",
                        "lower epsilon, which is in target units unless scale_target is on")  # fmt: skip
 
@@ -117,7 +118,8 @@ class KernelRegression(Weighted, Regressor):
         size = float(np.abs(t).max()) + 1.0
         allowed = float(self.tol * size * cap.sum() + 256 * EPS * size * (cap.sum() + np.abs(beta).sum() * size))
         out = Diagnostics(summary={
-            "primal": primal, "dual": dual, "duality_gap": primal - dual, "support_vectors": len(self.support_),
+            "primal": primal, "dual": dual, "duality_gap": primal - dual,
+            "support_vectors": int(np.count_nonzero(beta)),
             "bound": int(np.sum(np.abs(beta) >= cap)), "epsilon": self.epsilon_, "intercept": self.intercept_,
             "steps": self.n_iter_, "root_mean_square_error": float(np.sqrt(np.average((y - f) ** 2, weights=s))),
         })  # fmt: skip

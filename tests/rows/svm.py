@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR
+from sklearn.svm import OneClassSVM as LibOneClass
 
 from tests.rows import Row, data
 
@@ -42,6 +43,8 @@ ROWS = [
     Row("nu_svm", {"nu": 0.3, "kernel": RBF}, data.binary, NuSVC(nu=0.3, gamma=0.125, tol=1e-10),
         ("decision_function", "predict"), 1e-5,
         expected={"check_class_weight_classifiers": "weights of 1:1000 make every nu above 0.002 infeasible"}),
+    Row("one_class_svm", {"nu": 0.3, "kernel": RBF}, data.blobs, LibOneClass(nu=0.3, gamma=0.125, tol=1e-10),
+        ("decision_function",), 1e-4),
     Row("nu_support_vector_regression", {"nu": 0.4, "kernel": RBF, "scale_target": False}, data.regression,
         NuSVR(nu=0.4, gamma=0.125, tol=1e-10), ("predict",), 1e-5),
     Row("support_vector_regression", {"C": 2.0, "kernel": RBF, "scale_target": False}, data.regression,
