@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from service.errors import Invalid
 from service.intake import kernels, profile, regular, words
+from service.intake.arrival import Arrival
 from service.intake.findings import ReadOptions
 from service.intake.sniff import dialect
 from tests.intake import take
@@ -87,7 +88,7 @@ def outcome(raw, options, monkeypatch, least, block=1 << 22):
 @example("a;b\n1,234;2\n3,4567;4\n", {}, 7)
 @example("a;b\n1.234;2.5\n3.456;4\n", {}, 1 << 22)
 @example('a,b\n"1,5",2\n3,4\n', {"decimal": ","}, 1 << 22)
-@example('a,b\n1,2\n3,4\n', {"decimal": ","}, 1 << 22)
+@example("a,b\n1,2\n3,4\n", {"decimal": ","}, 1 << 22)
 @example('a; "b"\n1.234; "2"\n3.456; "4"\n', {}, 1 << 22)
 def test_what_the_loops_read_is_what_the_text_says(monkeypatch, text, options, block):
     raw = text.encode()
@@ -102,7 +103,7 @@ def test_plain_columns_are_numbers_at_once(monkeypatch, tmp_path):
     path.write_text("a,b,c,d,e\n" + "\n".join(",".join((a, b, '"' + c.replace('"', '""') + '"', d, e))
                                                for a, b, c, d, e in rows))  # fmt: skip
     how = dialect(path.read_text(), True, ReadOptions())
-    table = regular.read_regular(path, how, ReadOptions(), tmp_path).table
+    table = regular.read_regular(Arrival.of(path), how, ReadOptions(), tmp_path).table
     assert [str(kind) for kind in table.schema.types] == ["int64", "double", "string", "int64", "string"]
     assert table.column(1).to_pylist() == [i / 7 for i in range(100)]
     assert table.column(2).to_pylist() == [f't"{i}' for i in range(100)]
@@ -140,7 +141,7 @@ def test_decimals_between_semicolons_are_numbers_at_once_unless_their_mark_may_p
     cells, path = 2 * cells, tmp_path / "t.csv"
     path.write_text("a;b\n" + "".join(f"{cell};{i}\n" for i, cell in enumerate(cells)))
     how = replace(dialect(path.read_text(), True, ReadOptions()), decimal=mark)
-    table = regular.read_regular(path, how, ReadOptions(), tmp_path, doubtful=True).table
+    table = regular.read_regular(Arrival.of(path), how, ReadOptions(), tmp_path, doubtful=True).table
     assert [str(kind) for kind in table.schema.types] == kinds
     if kinds[0] == "double":
         assert table.column(0).to_pylist() == [float(cell.replace(",", ".")) for cell in cells]

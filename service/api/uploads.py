@@ -15,13 +15,15 @@ from starlette.types import Message, Receive
 
 from service.api.bodies import charset, strict_json
 from service.container import Services
-from service.errors import Invalid, Issue, TooLarge, UnknownMediaType
+from service.errors import Invalid, Issue, ServiceError, TooLarge, UnknownMediaType
 from service.intake.findings import ReadOptions
 from service.ports import Json
+from service.usecases.spooling import Upload
 
 FORM_BYTES = 32 << 20  # boundaries and the other fields, each at most 1 MiB
 ENCODINGS = {"", "identity", "gzip", "x-gzip", "zstd"}  # what is packed is found from the content
 UTF8 = {"utf-8", "utf8"}  # what clients say of anything
+LONGEST = 16  # digits of a size that is believed
 TEXT_OPTIONS = ("name", "format", "delimiter", "decimal", "encoding", "on_error", "sheet")
 
 
@@ -94,7 +96,8 @@ async def _form(request: Request, body: Metered) -> AsyncIterator[FormData]:
         await form.close()
 
 
-async def spool(use: Services, request: Request, options: Json) -> tuple[Path, Json]:
+@asynccontextmanager
+async def received(use: Services, request: Request, options: Json) -> AsyncIterator[tuple[Upload, Json]]:
     """The upload on disk, raw or the part `file` of a form, and the options that came with it."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         sent = request.headers.get("content-encoding", "").lower()
@@ -103,7 +106,9 @@ async def spool(use: Services, request: Request, options: Json) -> tuple[Path, J
         told = charset(request)
         if told and told.lower() not in UTF8 and not options.get("encoding"):
             options = options | {"encoding": told}
-        return await use.datasets.spool(_raw(request)), options
+        async with use.datasets.spool.receive(_raw(request), _checked(options), _length(request)) as upload:
+            yield upload, options
+        return
     body = Metered(request.receive, use.settings.upload_bytes + FORM_BYTES)
     async with _form(Request(request.scope, body), body) as form:
         file = form.get("file")
@@ -114,7 +119,25 @@ async def spool(use: Services, request: Request, options: Json) -> tuple[Path, J
         if stray:
             raise Invalid(f"unknown form fields {stray}", issues=(Issue(f"/form/{stray[0]}", "extra_forbidden", ""),))
         fields.setdefault("name", Path(file.filename or "dataset").name.split(".")[0] or "dataset")
-        return await use.datasets.spool(_parts(file)), options | fields
+        options = options | fields
+        async with use.datasets.spool.receive(_parts(file), _checked(options), file.size) as upload:
+            yield upload, options
+
+
+def _checked(given: Json) -> ReadOptions | None:
+    """The options; None where they will be refused, which is said when the body is there."""
+    try:
+        options = options_of(given)
+        options.check()
+    except ServiceError:
+        return None
+    return options
+
+
+def _length(request: Request) -> int | None:
+    """The bytes that the client means to send, if it says so."""
+    told = request.headers.get("content-length", "")
+    return int(told) if told.isdecimal() and len(told) < LONGEST else None
 
 
 def digest(path: Path) -> bytes:

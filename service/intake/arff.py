@@ -12,7 +12,7 @@ from service.disk import full_disk
 from service.errors import Invalid, Issue
 from service.intake.arff_kinds import Attribute, Misfit, kind_of
 from service.intake.arff_text import sparse, split, unquoted
-from service.intake.delimited import as_utf8
+from service.intake.decoding import as_utf8
 from service.intake.findings import MAX_COLUMNS, MAX_REJECTS, Json, ReadOptions, refuse, warning
 from service.intake.quoting import csv_names, csv_row
 

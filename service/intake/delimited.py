@@ -6,21 +6,21 @@ grow with the file. Typing after parsing means that no value is ever read by the
 
 from __future__ import annotations
 
-import codecs
 import csv
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from service.disk import full_disk
 from service.errors import TooLarge
+from service.intake.arrival import Arrival
 from service.intake.cutting import split_blanks
-from service.intake.encoding import check_western, guess_encoding, nul_byte, undecodable
+from service.intake.decoding import SMALL, as_utf8, beginning, said_utf8
+from service.intake.encoding import guess_encoding
 from service.intake.findings import (
     IN_MEMORY,
     MAX_COLUMNS,
@@ -33,18 +33,14 @@ from service.intake.findings import (
     warning,
 )
 from service.intake.laid import Laid
-from service.intake.places import census
-from service.intake.regular import read_regular
+from service.intake.regular import Regular, read_regular
 from service.intake.scan import MAX_FIELD, check_quotes, ragged, reject_of, rejects
 from service.intake.sniff import HEAD, NO_ROWS, Dialect, dialect
 from service.intake.trimming import without_comments, without_trailing
 
 BLOCK = 1 << 20
 PARSE_BLOCK = 8 << 20
-SMALL = 4 << 20
 BLANK = " \t\r\n\v\f\x1a"
-HEAD_LINES = 20
-MAX_HEAD = 16 << 20
 
 
 @dataclass
@@ -65,75 +61,50 @@ class Cells:
 
     def doubtful(self, options: ReadOptions) -> bool:
         """Whether decimal marks were guessed where they may part thousands."""
-        return options.decimal is None and (self.source["delimiter"] == ";" or self.dialect.decimal == ",")
+        return _doubtful(options, self.source["delimiter"], self.dialect.decimal)
 
 
-def as_utf8(path: Path, encoding: str | None, scratch: Path) -> tuple[Path, str, int]:
-    """A UTF-8 file with the same text, the encoding found, and how many double quotes it has."""
-    with path.open("rb") as source:
-        head = source.read(HEAD)
-    found = encoding or guess_encoding(head)
-    if codecs.lookup(found).name == "utf-8":
-        quotes = _survey(path)
-        if quotes is not None:
-            return path, "utf-8", quotes
-        if encoding:
-            raise undecodable(path, encoding)
-        check_western(path)
-        found = "cp1252"
-    target, quotes, lines = scratch / "utf8", 0, 1
-    try:
-        with (
-            full_disk(),
-            path.open(encoding=found, newline="") as text,
-            target.open("w", encoding="utf-8", newline="") as sink,
-        ):
-            while block := text.read(BLOCK):
-                _check_nul(block, lines)
-                lines, quotes = lines + block.count("\n"), quotes + block.count('"')
-                sink.write(block)
-    except UnicodeError as error:
-        raise undecodable(path, found) from error
-    return target, found, quotes
+def _doubtful(options: ReadOptions, delimiter: str, decimal: str) -> bool:
+    return options.decimal is None and (delimiter == ";" or decimal == ",")
 
 
-def _check_nul(block: str, line: int) -> None:
-    if "\0" in block:
-        raise nul_byte(line + block[: block.index("\0")].count("\n"))
+@dataclass(frozen=True)
+class Draft:
+    """What a text came to before it was known to be complete; `regular` is None where it is not regular."""
+
+    how: Dialect
+    regular: Regular | None
 
 
-def _survey(path: Path) -> int | None:
-    """The number of double quotes, or None when the file is not UTF-8. O(bytes)."""
-    if path.stat().st_size >= SMALL:
-        _, quotes, high = census(np.asarray(np.memmap(path, np.uint8, "r")))
-        if not high:
-            return int(quotes)
-    decoder, quotes = codecs.getincrementaldecoder("utf-8")(), 0
-    with path.open("rb") as source:
-        try:
-            while block := source.read(BLOCK):
-                quotes += block.count(b'"')
-                if 0 in block:
-                    before = source.tell() - len(block) + block.index(0)
-                    source.seek(0)
-                    raise nul_byte(source.read(before).count(b"\n") + 1)
-                if not block.isascii() or decoder.getstate()[0]:
-                    decoder.decode(block)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return None
-    return quotes
+def draft(text: Arrival, options: ReadOptions, folder: Path) -> Draft | None:
+    """Read delimited text while it arrives; None where all of it must be seen first. Broken, Invalid, TooLarge."""
+    head = bytes(text.part(0, min(HEAD, text.upto(HEAD))))
+    if not said_utf8(options.encoding or guess_encoding(head)):
+        return None
+    how = _dialect(text, options)
+    if how.padded or how.delimiter == WHITESPACE:
+        return None
+    found = read_regular(text, how, options, folder, doubtful=_doubtful(options, how.delimiter, how.decimal))
+    return Draft(how, found)
 
 
-def read_cells(path: Path, options: ReadOptions, shelf: Shelf) -> Cells:
-    """Parse the file completely, or refuse it with the first rejects."""
-    plain, encoding, quotes = as_utf8(path, options.encoding, shelf.folder)
-    sample, complete = _head(plain)
+def _dialect(text: Arrival, options: ReadOptions) -> Dialect:
+    sample, complete = beginning(text)
     if not sample.strip():
         raise refuse("/file", "empty_file", "The file is empty.")
     how = dialect(sample, complete, options)
     if len(how.names) > MAX_COLUMNS:
         raise TooLarge(f"The file has {len(how.names)} columns; the limit is {MAX_COLUMNS}.")
+    return how
+
+
+def read_cells(path: Path, options: ReadOptions, shelf: Shelf, ahead: Draft | None = None) -> Cells:
+    """Parse the file completely, or refuse it with the first rejects; `ahead` is what is read of it already."""
+    if ahead is not None and ahead.regular is not None and ahead.regular.quotes is not None:
+        plain, encoding, quotes, how = path, "utf-8", ahead.regular.quotes, ahead.how
+    else:
+        plain, encoding, quotes = as_utf8(path, options.encoding, shelf.folder)
+        how = _dialect(Arrival.of(plain), options)
     if quotes and (quotes % 2 or plain.stat().st_size < SMALL):
         check_quotes(plain, how)
     record = {
@@ -143,22 +114,16 @@ def read_cells(path: Path, options: ReadOptions, shelf: Shelf) -> Cells:
     if how.padded or how.delimiter == WHITESPACE:
         plain, how = _tabbed(plain, how, shelf.folder)
     cells = Cells(how.names, pa.table({}), how, plain, record, _notes(encoding, how, options))
-    cells.table = _parse(plain, how, options, shelf, cells)
+    if ahead is not None and plain == path and how == ahead.how:
+        found = ahead.regular
+    else:
+        found = read_regular(Arrival.of(plain), how, options, shelf.folder, doubtful=cells.doubtful(options))
+    cells.table = _parse(plain, how, options, shelf, cells, found)
     if not cells.table.num_rows:
         raise refuse("/file", "no_rows", NO_ROWS)
     if quotes and not cells.regular and any(pc.any(pc.match_substring(c, "\n")).as_py() for c in cells.table.columns):
         check_quotes(plain, how)
     return cells
-
-
-def _head(path: Path) -> tuple[str, bool]:
-    """The beginning of the text, longer where lines are long, and whether that is all of it."""
-    with path.open("rb") as source:
-        head = source.read(HEAD)
-        while len(head) < MAX_HEAD and head.count(b"\n") < HEAD_LINES and (more := source.read(HEAD)):
-            head += more
-        complete = not source.read(1)
-    return head.decode("utf-8-sig", errors="ignore"), complete
 
 
 def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
@@ -176,8 +141,9 @@ def _notes(encoding: str, how: Dialect, options: ReadOptions) -> list[Json]:
     return notes
 
 
-def _parse(path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: Cells) -> pa.Table:
-    found = read_regular(path, how, options, shelf.folder, doubtful=cells.doubtful(options))
+def _parse(
+    path: Path, how: Dialect, options: ReadOptions, shelf: Shelf, cells: Cells, found: Regular | None
+) -> pa.Table:  # fmt: skip
     if found is not None:
         cells.regular, cells.laid = True, found.laid
         return _kept(found.table, how, [], path, cells)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ml_core.errors import pointer
 from service.errors import Invalid, Issue, TooLarge
-from service.intake.delimited import as_utf8
+from service.intake.decoding import as_utf8
 from service.intake.findings import (
     MAX_COLUMNS,
     MAX_REJECTS,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from service.errors import Invalid, Issue, TooLarge
 from service.intake.canonical import canonical
-from service.intake.delimited import as_utf8
+from service.intake.decoding import as_utf8
 from service.intake.findings import MAX_COLUMNS, MAX_REJECTS, ReadOptions, Shelf, Typed
 
 EXACT = 2.0**53

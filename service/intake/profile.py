@@ -31,8 +31,13 @@ def profile(table: pa.Table, types: tuple[Type, ...], folder: Path | None = None
 
     Columns beyond 4 million rows are sorted in files in `folder`, so that memory does not grow with them.
     """
-    with ThreadPoolExecutor(min(MAX_THREADS, len(os.sched_getaffinity(0)))) as pool:
+    with ThreadPoolExecutor(threads()) as pool:
         return list(pool.map(column_profile, table.column_names, table.columns, types, repeat(folder)))
+
+
+def threads() -> int:
+    """How many columns are profiled at once: each needs room for its sorted copy."""
+    return min(MAX_THREADS, len(os.sched_getaffinity(0)))
 
 
 def column_profile(name: str, cells: pa.ChunkedArray, kind: Type, folder: Path | None = None) -> Json:

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ml_core.errors import pointer
-from service.errors import Invalid, Issue
+from service.errors import Invalid, Issue, TooLarge
 from service.intake import arff, misfits
 from service.intake.arrays import read_npy, read_npz
+from service.intake.arrival import Arrival
 from service.intake.columnar import read_arrow, read_parquet
 from service.intake.convert import convert, parse
-from service.intake.delimited import Cells, read_cells
+from service.intake.delimited import Cells, Draft, draft, read_cells
 from service.intake.encoding import guess_encoding
 from service.intake.findings import (
     Json,
@@ -36,7 +37,7 @@ from service.intake.libsvm import read_libsvm
 from service.intake.nulls import COUNTED, null_counts
 from service.intake.sniff import HEAD, binary_format, text_format
 from service.intake.types import ODD_NULLS, Rules, big_integers, infer
-from service.intake.unpack import archive_format, unpack
+from service.intake.unpack import archive_format, packing, unpack
 from service.intake.workbook import as_text
 
 THREADS = 2
@@ -45,8 +46,11 @@ KEPT = {"null_values", "null_counts", "thousands", "skipped_rows"}  # of formats
 INVISIBLE = "\ufeff\u200b\u2060"  # marks without width that would make a name one that nobody can type
 
 
-def read(path: Path, options: ReadOptions, scratch: Path, cap: int) -> Reading:
-    """Read a file completely. `scratch` is an empty folder; `cap` bounds the decoded bytes; Invalid, TooLarge."""
+def read(path: Path, options: ReadOptions, scratch: Path, cap: int, ahead: Draft | None = None) -> Reading:
+    """Read a file completely. `scratch` is an empty folder; `cap` bounds the decoded bytes; Invalid, TooLarge.
+
+    `ahead` is what `read_ahead` read of the same file with the same options.
+    """
     options.check()
     if not path.stat().st_size:
         raise refuse("/file", "empty_file", "The file is empty.")
@@ -59,11 +63,25 @@ def read(path: Path, options: ReadOptions, scratch: Path, cap: int) -> Reading:
         plain, options, how, notes = found
         return _of_text(plain, options, shelf, source, how, notes)
     if form in {"csv", "tsv"}:
-        return _of_text(plain, options, shelf, source)
+        return _of_text(plain, options, shelf, source, ahead=ahead)
     if form in {"json", "ndjson"}:
         return _of_json(plain, form, options, shelf, source)
     names, columns, notes = _arrays(form, plain, options, shelf, scratch, cap)
     return _assemble(names, columns, options, source, notes)
+
+
+def read_ahead(text: Arrival, options: ReadOptions, folder: Path) -> Draft | None:
+    """Read an upload while it arrives, with files in `folder`; None for what is read when it is there. Broken.
+
+    A draft is all that such a file comes to if it ends as it began: `read` takes it or does without, with one result.
+    """
+    head = text.part(0, min(HEAD, text.upto(HEAD))).tobytes()
+    try:
+        if not head or packing(head) or (options.format or find_format(text.path, options)) not in {"csv", "tsv"}:
+            return None
+        return draft(text, options, folder)
+    except (Invalid, TooLarge):
+        return None  # which `read` finds again, and says
 
 
 def _arrays(
@@ -92,9 +110,10 @@ def find_format(path: Path, options: ReadOptions) -> str:
 
 
 def _of_text(
-    path: Path, options: ReadOptions, shelf: Shelf, source: Json, how: Json | None = None, seen: Sequence[Json] = ()
+    path: Path, options: ReadOptions, shelf: Shelf, source: Json, how: Json | None = None, seen: Sequence[Json] = (),
+    ahead: Draft | None = None,
 ) -> Reading:  # fmt: skip
-    cells = read_cells(path, options, shelf)
+    cells = read_cells(path, options, shelf, ahead)
     names, notes = tidy_names(cells.names)
     notes = [*seen, *notes]
     rules = Rules(cells.dialect.decimal, options.nulls, options.null_values is None, cells.doubtful(options))

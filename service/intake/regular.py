@@ -3,6 +3,7 @@
 Regular is what every reader takes alike: quotes enclose whole cells, records have equally many cells and end with a
 line feed. A column is read as numbers when its first cells are written in the strictest way, and once more, as text,
 when a later cell is not. What is not regular is left to Arrow's reader; what is comes out as its text would be typed.
+The text may still be arriving: what is there is read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from service.disk import full_disk
+from service.intake.arrival import Arrival
 from service.intake.cutting import fields
+from service.intake.decoding import is_utf8
 from service.intake.findings import ReadOptions
 from service.intake.kernels import INTEGER, LF, MISSING, NUMBER, SKIP, TEXT, Bytes, scan
 from service.intake.laid import Laid, room_for
@@ -32,12 +35,11 @@ from service.intake.store import Store
 LEAST_BYTES = 1 << 22
 BLOCK = 4 << 20
 SAMPLE_ROWS = 1000
+SPARE, UNKNOWN = 1.125, 64 << 20
 MARKS = frozenset(map(chr, range(1, 128))) - frozenset('0123456789+-.eE"\r\n')
 BOM = b"\xef\xbb\xbf"
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-DECIMAL = {
-    mark: re.compile(rf"-?(0|[1-9][0-9]*)(\{mark}[0-9]+)?([eE][+-]?[0-9]{{1,3}})?") for mark in (POINT, COMMA)
-}
+DECIMAL = {mark: re.compile(rf"-?(0|[1-9][0-9]*)(\{mark}[0-9]+)?([eE][+-]?[0-9]{{1,3}})?") for mark in (POINT, COMMA)}
 ARROW = {INTEGER: pa.int64(), NUMBER: pa.float64()}
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,9 +51,10 @@ class _Irregular(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """The bytes of a file, and how its cells are read: `kinds` (d,) of the columns, words for missing ones."""
+    """Where the rows of a file begin, and how cells are read: `kinds` (d,) of the columns, words for missing ones."""
 
-    data: Bytes
+    text: Arrival
+    begin: int
     delimiter: int
     decimal: int
     words: tuple[bytes, ...]
@@ -61,48 +64,65 @@ class Plan:
         """The same for other kinds."""
         return replace(self, kinds=kinds)
 
+    def part(self, start: int, stop: int) -> Bytes:
+        """Bytes of the rows."""
+        return self.text.part(self.begin + start, self.begin + stop)
+
 
 class Regular(NamedTuple):
-    """What was read, and the file in which its numbers lie, if there are any."""
+    """What was read, the file in which its numbers lie, if there are any, and the double quotes of the text.
+
+    These are None where it is no UTF-8, or has NUL bytes.
+    """
 
     table: pa.Table
     laid: Laid | None
+    quotes: int | None
 
 
 class Part(NamedTuple):
-    """The columns of one block: numbers (k × n) with marks (d × n), text columns, and which columns are odd."""
+    """The columns of one block: numbers (k × n) with marks (d × n), text columns, odd columns; if all is UTF-8."""
 
     rows: int
     numbers: Any
     marks: Any
     texts: list[pa.Array]
     odd: Any
+    utf8: bool
+
+
+class Columns(NamedTuple):
+    """Columns by number, without the odd ones; a mask of these; if all text is UTF-8; where numbers lie."""
+
+    columns: dict[int, pa.Array | pa.ChunkedArray]
+    odd: Any
+    utf8: bool
+    laid: Laid | None
 
 
 def read_regular(
-    path: Path, how: Dialect, options: ReadOptions, folder: Path, *, doubtful: bool = False
+    text: Arrival, how: Dialect, options: ReadOptions, folder: Path, *, doubtful: bool = False
 ) -> Regular | None:
     """The table with columns "0", "1", …, mapped from files in `folder`; None when the text is not regular.
 
     Columns are int64, float64 or string, of which only the last are still to be typed. `doubtful`: decimal marks may
-    part thousands.
+    part thousands. What has not arrived is waited for.
     """
-    mark = how.delimiter
-    if path.stat().st_size < LEAST_BYTES or len(how.names) < 2 or how.trailing or mark not in MARKS:
+    mark, size = how.delimiter, text.upto(max(LEAST_BYTES, 2 * HEAD))
+    if size < LEAST_BYTES or len(how.names) < 2 or how.trailing or mark not in MARKS:
         return None
-    data = np.asarray(np.memmap(path, np.uint8, "r"))
-    begin = _body(bytes(data[:HEAD]), how)
-    if begin is None or begin >= data.size:
+    head = bytes(text.part(0, min(HEAD, size)))
+    begin = _body(head, how)
+    if begin is None or begin >= size:
         return None
-    kinds = _kinds(bytes(data[begin : begin + HEAD]), how, options, doubtful)
+    kinds = _kinds(bytes(text.part(begin, min(begin + HEAD, size))), how, options, doubtful)
     if kinds is None:
         return None
     words = tuple(word.encode() for word in options.nulls)
-    plan = Plan(data[begin:], ord(mark), ord(how.decimal), words, kinds)
+    plan = Plan(text, begin, ord(mark), ord(how.decimal), words, kinds)
     try:
-        spans, bound = _spans(plan.data)
         with full_disk(), ThreadPoolExecutor(_cores()) as pool:
-            return _read(plan, spans, bound, folder, pool, room_for(how.names))
+            return _read(plan, head[:begin], folder, pool, room_for(how.names))
     except _Irregular:
         return None
 
@@ -111,15 +131,24 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _read(
-    plan: Plan, spans: list[tuple[int, int]], bound: int, folder: Path, pool: ThreadPoolExecutor, room: int
-) -> Regular:
+def _read(plan: Plan, head: bytes, folder: Path, pool: ThreadPoolExecutor, room: int) -> Regular:
     """All columns; those that turn out odd in a second pass as text."""
-    columns, odd, laid = _columns(plan, spans, Store(folder / "first.numbers", room, bound), pool)
-    if odd.any():
-        again = plan.having(np.where(odd, TEXT, SKIP).astype(np.int8))
-        columns |= _columns(again, spans, Store(folder / "second.numbers", 0, bound), pool)[0]
-    return Regular(pa.table({str(j): columns[j] for j in range(plan.kinds.size)}), laid)
+    bound, spans = _bound(plan), Spans(plan)
+    first = _columns(plan, spans, Store(folder / "first.numbers", room, bound), pool)
+    columns = first.columns
+    if first.odd.any():
+        again = plan.having(np.where(first.odd, TEXT, SKIP).astype(np.int8))
+        columns |= _columns(again, spans.found, Store(folder / "second.numbers", 0, bound), pool).columns
+    utf8 = first.utf8 and is_utf8(np.frombuffer(head, np.uint8))
+    table = pa.table({str(j): columns[j] for j in range(plan.kinds.size)})
+    return Regular(table, first.laid, spans.quotes + head.count(b'"') if utf8 else None)
+
+
+def _bound(plan: Plan) -> int:
+    """About how many records there will be, by the first of them, and some more."""
+    seen = plan.text.upto(plan.begin + BLOCK) - plan.begin
+    feeds, wanted = census(plan.part(0, min(seen, BLOCK)))[0], plan.text.expected or UNKNOWN
+    return int((1 + feeds) * max(1.0, wanted / min(seen, BLOCK)) * SPARE) + 1
 
 
 def _body(head: bytes, how: Dialect) -> int | None:
@@ -162,29 +191,49 @@ def _kinds(head: bytes, how: Dialect, options: ReadOptions, doubtful: bool) -> A
     return kinds
 
 
-def _spans(data: Bytes) -> tuple[list[tuple[int, int]], int]:
-    """Blocks that begin with a record, and at most how many records there are; _Irregular for a record beyond BLOCK."""
-    starts, lines, inside, at = [0], 1, 0, 0
-    while at + BLOCK < data.size:
-        feeds, quotes, _ = census(data[at : at + BLOCK])
-        lines, inside = lines + feeds, (inside + quotes) & 1
-        at += BLOCK
-        start = at + boundary(data[at : at + BLOCK], inside)
-        if start == min(at + BLOCK, data.size) and start < data.size:
-            raise _Irregular
-        if starts[-1] < start < data.size:
-            starts.append(start)
-    lines += census(data[at:])[0]
-    return list(zip(starts, [*starts[1:], data.size], strict=True)), lines
+class Spans:
+    """Blocks that begin with a record, as they arrive, with what their bytes are; _Irregular for one beyond BLOCK."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.found: list[tuple[int, int]] = []
+        self.quotes = 0
+        self.utf8 = True
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Where each begins and ends."""
+        begun, at = 0, 0
+        while at + BLOCK < self._size(at + 2 * BLOCK + 1):
+            self._count(at, at + BLOCK)
+            at += BLOCK
+            size = self._size(at + BLOCK + 1)
+            stop = min(at + BLOCK, size)
+            start = at + boundary(self._plan.part(at, stop), self.quotes & 1)
+            if start == stop and start < size:
+                raise _Irregular
+            if begun < start < size:
+                yield self._next(begun, start)
+                begun = start
+        size = self._size(at + BLOCK)
+        self._count(at, size)
+        yield self._next(begun, size)
+
+    def _size(self, enough: int) -> int:
+        return self._plan.text.upto(self._plan.begin + enough) - self._plan.begin
+
+    def _count(self, start: int, stop: int) -> None:
+        self.quotes += int(census(self._plan.part(start, stop))[1])
+
+    def _next(self, start: int, stop: int) -> tuple[int, int]:
+        self.found.append((start, stop))
+        return start, stop
 
 
-def _columns(
-    plan: Plan, spans: Iterable[tuple[int, int]], store: Store, pool: ThreadPoolExecutor
-) -> tuple[dict[int, pa.Array | pa.ChunkedArray], Any, Laid | None]:
-    """The columns that are not skipped, by number, without the odd ones; a mask of these; where numbers lie."""
+def _columns(plan: Plan, spans: Iterable[tuple[int, int]], store: Store, pool: ThreadPoolExecutor) -> Columns:
+    """The columns that are not skipped."""
     numeric = [j for j, kind in enumerate(plan.kinds) if kind in ARROW]
     texts = [j for j, kind in enumerate(plan.kinds) if kind == TEXT]
-    odd, schema = np.zeros(plan.kinds.size, bool), pa.schema([(str(j), pa.string()) for j in texts])
+    odd, utf8, schema = np.zeros(plan.kinds.size, bool), True, pa.schema([(str(j), pa.string()) for j in texts])
     cells = str(store.path.with_suffix(".arrow"))
     with store.of(len(numeric)), pa.OSFile(cells, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for part in _ahead(pool, lambda span: _part(plan, *span), spans):
@@ -192,11 +241,13 @@ def _columns(
             if texts:
                 writer.write_batch(pa.record_batch(part.texts, schema=schema))
             odd |= part.odd.astype(bool)
+            utf8 &= part.utf8
         columns: dict[int, pa.Array | pa.ChunkedArray] = {
             j: store.column(k, ARROW[plan.kinds[j]]) for k, j in enumerate(numeric) if not odd[j]
         }
     table = pa.ipc.open_file(pa.memory_map(cells)).read_all()
-    return columns | {j: table.column(k) for k, j in enumerate(texts)}, odd, store.laid() if numeric else None
+    columns |= {j: table.column(k) for k, j in enumerate(texts)}
+    return Columns(columns, odd, utf8, store.laid() if numeric else None)
 
 
 def _ahead(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
@@ -212,11 +263,11 @@ def _ahead(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T])
 
 def _part(plan: Plan, start: int, stop: int) -> Part:
     """The records of one block; _Irregular."""
-    data = plan.data[start:stop]
+    data = plan.part(start, stop)
     if data[-1] != LF:
         data = np.append(data, np.uint8(LF))
     data.flags.writeable = False
-    d, most = plan.kinds.size, census(data)[0]
+    (most, _, high), d = census(data), plan.kinds.size
     numeric, text = np.isin(plan.kinds, (INTEGER, NUMBER)), plan.kinds == TEXT
     slots = np.zeros(d, np.int32)
     slots[numeric], slots[text] = np.arange(numeric.sum()), np.arange(text.sum())
@@ -224,13 +275,11 @@ def _part(plan: Plan, start: int, stop: int) -> Part:
     places, odd = np.empty((text.sum(), most, 2), np.int32), np.zeros(d, np.uint8)
     words = np.frombuffer(b"".join(plan.words) or b" ", np.uint8)
     ends = np.cumsum([len(word) for word in plan.words], dtype=np.int64)
-    rows, end = scan(
-        data, plan.kinds, slots, plan.delimiter, plan.decimal, words, ends, numbers, marks, places, odd
-    )
+    rows, end = scan(data, plan.kinds, slots, plan.delimiter, plan.decimal, words, ends, numbers, marks, places, odd)
     if rows < 0 or end != data.size:
         raise _Irregular
     texts = [_text(data, places[k, :rows], marks[j, :rows]) for k, j in enumerate(np.flatnonzero(text))]
-    return Part(rows, numbers, marks, texts, odd)
+    return Part(rows, numbers, marks, texts, odd, not high or is_utf8(data))
 
 
 def _text(data: Bytes, places: Any, marks: Any) -> pa.Array:

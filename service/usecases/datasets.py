@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,23 +21,24 @@ import pyarrow.parquet as pq
 
 from service.cache import HostCache
 from service.dataset_port import Datasets
-from service.disk import full_disk
-from service.errors import Conflict, EngineLost, Invalid, Issue, NotFound, NotReady, Stale, StorageFull, TooLarge
+from service.disk import full_disk, sync
+from service.errors import Conflict, EngineLost, Invalid, Issue, NotFound, NotReady, Stale, StorageFull
 from service.ids import new_id
 from service.intake.canonical import content_hash
+from service.intake.delimited import Draft
 from service.intake.findings import Reading, ReadOptions, Shelf, one_chunk
 from service.intake.laid import Laid
-from service.intake.profile import profile
+from service.intake.profile import column_profile, threads
 from service.intake.read import read
 from service.ports import Json, Ledger, Objects, Page
 from service.settings import Settings
 from service.usecases import samples
 from service.usecases.corrections import corrected, fields
 from service.usecases.export import stream
+from service.usecases.spooling import Spool, Upload
 from service.usecases.tablefiles import write_mapped, write_parquet
 
 log = logging.getLogger("postfit.datasets")
-WRITE = 1 << 20
 TRIES = 5
 
 
@@ -51,42 +51,22 @@ class DatasetService:
         self._objects = objects
         self._ledger = ledger
         self._cache = HostCache(settings.data / "cache", settings.cache_bytes)
+        self.spool = Spool(objects.scratch(), settings.upload_bytes)
 
     async def upload(self, body: AsyncIterator[bytes], options: ReadOptions, **fields: Any) -> Json:
         """Store the table in a stream of bytes, which goes to disk as it comes; Invalid, TooLarge, StorageFull."""
         options.check()
-        path = await self.spool(body)
-        try:
-            return await asyncio.to_thread(self.add_file, path, options, **fields)
-        finally:
-            path.unlink(missing_ok=True)
+        async with self.spool.receive(body, options) as sent:
+            return await asyncio.to_thread(self.add_upload, sent, options, **fields)
 
-    async def spool(self, body: AsyncIterator[bytes]) -> Path:
-        """The stream as a file on the store's disk, the caller's to remove; TooLarge, StorageFull."""
-        path = self._objects.scratch() / f"upload-{secrets.token_hex(8)}"
-        try:
-            await self._spool(body, path)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        return path
-
-    async def _spool(self, body: AsyncIterator[bytes], path: Path) -> None:
-        size, pending = 0, bytearray()
-        with full_disk(), path.open("wb", buffering=0) as sink:
-            async for chunk in body:
-                size += len(chunk)
-                if size > self._cap:
-                    raise TooLarge(f"The upload has more than {self._cap} bytes, which is the limit.")
-                pending += chunk
-                if len(pending) >= WRITE:
-                    await asyncio.to_thread(sink.write, bytes(pending))
-                    pending.clear()
-            sink.write(pending)
+    def add_upload(self, sent: Upload, options: ReadOptions, **fields: Any) -> Json:
+        """`add_file` for a body that was spooled with these options."""
+        return self.add_file(sent.path, options, ahead=sent.draft(), **fields)
 
     def add_file(
         self, path: Path, options: ReadOptions | None = None, *, description: str = "",
         labels: Mapping[str, str] | None = None, roles: Mapping[str, str] | None = None, dataset_id: str | None = None,
+        ahead: Draft | None = None,
     ) -> Json:  # fmt: skip
         """Store the table of a file, which stays, under a new id or the given one; Invalid, TooLarge, StorageFull."""
         options = options or ReadOptions()
@@ -94,41 +74,47 @@ class DatasetService:
         fields(about)
         about = {"id": dataset_id or new_id("ds")} | about
         with full_disk(), self.scratch() as work:
-            reading = read(path, options, Path(work), self._cap)
+            reading = read(path, options, Path(work), self._cap, ahead)
             self.keep(reading, about, roles or {}, Path(work), self._datasets.add)
         return self.get(about["id"])
 
     def keep(
         self, reading: Reading, about: Json, roles: Mapping[str, str], work: Path, add: Callable[[Json], None]
     ) -> None:
-        """Store a table that is read, profiled meanwhile, and through `add` its record; what fails leaves nothing."""
-        with ThreadPoolExecutor(1) as pool:
-            profiled = pool.submit(profile, reading.table, reading.types, work)
-            sha256 = content_hash(reading.table)
+        """Store a table that is read, profiled meanwhile, and through `add` its record; what fails leaves nothing.
+
+        The cores take the Parquet file, which the disk then needs time for, before the hash that will name it.
+        """
+        table = reading.table
+        with ThreadPoolExecutor(threads()) as pool:
+            parquet = pool.submit(_durable, table, work)
+            hashed = pool.submit(content_hash, table)
+            profiled = pool.map(column_profile, table.column_names, table.columns, reading.types, repeat(work))
+            sha256 = hashed.result()
             try:
-                self._store(reading.table, sha256, work, reading.laid)
-                columns = [column | {"role": roles.get(column["name"])} for column in profiled.result()]
+                self._store(table, sha256, work, reading.laid, parquet)
+                columns = [column | {"role": roles.get(column["name"])} for column in profiled]
                 add(about | _described(reading) | {"sha256": sha256, "columns": columns})
             except BaseException:
                 self._forget(sha256)
                 raise
         # Somebody may have deleted the last other dataset with this content between the two lines above.
-        self._store(reading.table, sha256, work)
+        self._store(table, sha256, work)
 
     def scratch(self) -> TemporaryDirectory[str]:
         """A folder for half-made files, to be used in a `with`."""
         return TemporaryDirectory(dir=self._objects.scratch())
 
-    def _store(self, table: pa.Table, sha256: str, work: Path, laid: Laid | None = None) -> None:
+    def _store(
+        self, table: pa.Table, sha256: str, work: Path, laid: Laid | None = None, parquet: Future[Path] | None = None
+    ) -> None:  # fmt: skip
         """Put the canonical Parquet and the mapped Arrow file where they are missing."""
         with ThreadPoolExecutor(1) as pool:
             mapping = None
             if self._cache.get(_mapped(sha256)) is None:
                 mapping = pool.submit(self._map, table, sha256, laid)
             if not self._objects.has(_key(sha256)):
-                file = work / "table.parquet"
-                write_parquet(table, file)
-                self._objects.put_file(_key(sha256), file)
+                self._objects.put_file(_key(sha256), parquet.result() if parquet else _durable(table, work))
             if mapping is not None:
                 mapping.result()
 
@@ -276,6 +262,14 @@ class DatasetService:
                 self._cache.drop(_mapped(sha256))
         except (EngineLost, NotReady, StorageFull) as away:
             log.warning("table %s is left to the sweep: %s", sha256, away)
+
+
+def _durable(table: pa.Table, work: Path) -> Path:
+    """The canonical Parquet file, on the disk already."""
+    path = work / "table.parquet"
+    write_parquet(table, path)
+    sync(path)
+    return path
 
 
 def _mapped(sha256: str) -> str:

@@ -27,7 +27,7 @@ from service.api.deps import (
 from service.api.problems import document
 from service.api.rows import WARNINGS, header_of
 from service.api.schemas import DatasetPatch, Listing, Open
-from service.api.uploads import TEXT_OPTIONS, Uploaded, digest, options_of, spool
+from service.api.uploads import TEXT_OPTIONS, Uploaded, digest, options_of, received
 from service.errors import (
     Conflict,
     Invalid,
@@ -104,20 +104,17 @@ async def create_dataset(
     given = {"name": name, "format": format, "delimiter": delimiter, "decimal": decimal, "header": header,
              "encoding": encoding, "null_values": null_values, "types": types, "on_error": on_error,
              "sheet": sheet}  # fmt: skip
-    path, found = await spool(use, request, given)
-    try:
+    async with received(use, request, given) as (upload, found):
         options = options_of(found)
         options.check()
         sent = Uploaded(request.scope)
         if idempotency_key:
-            sent.digest = await run_in_threadpool(digest, path) + repr(options).encode()
+            sent.digest = await run_in_threadpool(digest, upload.path) + repr(options).encode()
 
         async def make(dataset_id: str) -> Response:
-            return _created(await run_in_threadpool(use.datasets.add_file, path, options, dataset_id=dataset_id))
+            return _created(await run_in_threadpool(use.datasets.add_upload, upload, options, dataset_id=dataset_id))
 
         return await once(use, sent, idempotency_key, "ds", make)
-    finally:
-        path.unlink(missing_ok=True)
 
 
 @router.get(
