@@ -46,16 +46,17 @@ if _FOLDER is not None:
     numba.config.CACHE_DIR = str(_FOLDER)
 
 
-def compiled(warm: Callable[[], tuple[Any, ...]]) -> Callable[[F], F]:
+def compiled(warm: Callable[[], tuple[Any, ...]], *, early: bool = False) -> Callable[[F], F]:
     """Compile a function of arrays and scalars with numba.
 
     `warm()` gives small arguments of the types used in earnest (give both writable and read-only arrays where models
-    are memory-mapped); `warm_up` calls the function with them so that a worker or an image starts hot.
+    are memory-mapped); `warm_up` calls the function with them so that a worker or an image starts hot, those first
+    that somebody may wait for `early`, soon after the start.
     """
 
     def decorate(function: F) -> F:
         fast = numba.njit(cache=_FOLDER is not None, nogil=True)(function)
-        _warm.append((fast, warm))
+        _warm.insert(0 if early else len(_warm), (fast, warm))
         return fast
 
     return decorate

@@ -208,7 +208,7 @@ def _arguments() -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@compiled(_arguments)
+@compiled(_arguments, early=True)
 def scan(  # noqa: C901, PLR0912 - compiled loop
     data: Bytes, kinds: Any, slots: Any, delimiter: Int, decimal: Int, words: Bytes, ends: Any,
     whole: Any, marks: Any, places: Any, odd: Any,

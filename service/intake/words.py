@@ -75,7 +75,7 @@ def _same(data: Bytes, at: Any, other: Any, size: Any) -> bool:
     return size == 0 or _tail(data, at, size) == _tail(data, other, size)
 
 
-@compiled(lambda: (*_texts(), np.full(8, -1, np.int64)))
+@compiled(lambda: (*_texts(), np.full(8, -1, np.int64)), early=True)
 def distinct(data: Bytes, offsets: Any, bits: Bytes, table: Any) -> int:
     """How many different texts data[offsets[i]:offsets[i + 1]] there are; −1 where their hashes cluster.
 
@@ -107,7 +107,7 @@ def distinct(data: Bytes, offsets: Any, bits: Bytes, table: Any) -> int:
     return found
 
 
-@compiled(lambda: (*_texts(), *read_only(np.frombuffer(b"NA", np.uint8), np.array([0, 2]))))
+@compiled(lambda: (*_texts(), *read_only(np.frombuffer(b"NA", np.uint8), np.array([0, 2]))), early=True)
 def may_have(data: Bytes, offsets: Any, bits: Bytes, words: Bytes, ends: Any) -> bool:
     """Whether a text may be one of the words, with blanks around it perhaps; False is certain. `ends` of the words."""
     first, longest, start = np.zeros(256, np.bool_), 0, 0
