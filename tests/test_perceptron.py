@@ -183,3 +183,13 @@ def test_it_can_be_stopped_within():
         Perceptron().fit(MIXED, LABEL)
     assert [t.step for t in heard] == [1, 2, 3]
     assert heard[0].unit == "epochs"
+
+
+def test_exclusive_or_keeps_the_best_weights_of_random_order() -> None:
+    X, y = np.array([[0.0, 0.0], [0, 1], [1, 0], [1, 1]]), np.array([0, 1, 1, 0])
+    m = Perceptron(mode="stochastic").fit(X, y)
+    assert m.score(X, y) == 0.75
+    assert "not_separable" in [n.code for n in m.notices_]
+    first, second, third = (Perceptron().fit(X, t) for t in (y, 2 * y - 1, np.array(["a", "b"])[y]))
+    assert np.array_equal(first.coef_, second.coef_)
+    assert np.array_equal(first.coef_, third.coef_)

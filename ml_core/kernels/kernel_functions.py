@@ -14,6 +14,7 @@ from ml_core.certificates import Certificate
 from ml_core.errors import InvalidData, OverBudget
 from ml_core.kernels.base import Kernel, KernelSpec, kernel_of
 from ml_core.kernels.dot import LinearKernel, PolynomialKernel, QuadraticFormKernel, Semidefinite
+from ml_core.kernels.precomputed import PrecomputedKernel
 from ml_core.kernels.stationary import ExponentialKernel, Length, RBFKernel, TrigonometricKernel
 from ml_core.params import RealMatrix
 from ml_core.registry import Answer, function
@@ -156,6 +157,24 @@ def quadratic_form_kernel(
     Schölkopf, Smola (2002), Learning with Kernels, chapter 13.
     """
     return _answer(QuadraticFormKernel(matrix), points, others)
+
+
+@function("precomputed_kernel", example={"points": [[0.0], [1.0]], "matrix": [[2.0, 1.0], [1.0, 2.0]]}, cost=cost)
+def precomputed_kernel(
+    *,
+    points: Points,
+    others: Others = None,
+    matrix: Annotated[Semidefinite, Field(description="Symmetric positive semidefinite (N, N): k(i, j).")],
+) -> Answer[KernelMatrix]:
+    """Values of a kernel given as a table, at points that are row numbers.
+
+    Whatever the rows are, a method needs only their kernel values; that the table is of a kernel is checked. O(n m).
+
+    References
+    ----------
+    Schölkopf, Smola (2002), Learning with Kernels, chapter 2.
+    """
+    return _answer(PrecomputedKernel(matrix), points, others)
 
 
 @function(

@@ -34,6 +34,8 @@ ROWS = [
         chunk_digits=15),
     Row("polynomial_kernel_features", {"degree": 3, "coef0": 2.0}, columns, chunk_digits=15,
         no_oracle="its inner products are the kernel: tests/test_polynomial_bases.py"),
+    Row("random_fourier_features", {"frequencies": 10, "scale": 3.0}, columns, chunk_digits=14,
+        no_oracle="scikit-learn's has phases, not pairs of waves: tests/test_random_fourier_features.py"),
     Row("gaussian_taylor_features", {"terms": 8, "scale": 3.0}, columns, chunk_digits=14,
         sklearn_params={"terms": 3}, no_oracle="its inner products tend to the kernel: tests/test_polynomial_bases.py"),
     Row("parabolic_lift", {}, columns, FunctionTransformer(lambda X: np.column_stack([X, (X**2).sum(axis=1)])),
