@@ -164,7 +164,7 @@ class Process(peers.GP):
     def post(self, m: Any, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with granted():
             found = m.posterior(Z)
-        return np.ravel(found.mean()), np.sqrt(np.ravel(found.variance()))
+        return np.ravel(found.mean), np.sqrt(np.ravel(found.variance))
 
     def lml(self, m: Any) -> float:
         return float(m.log_marginal_likelihood_)

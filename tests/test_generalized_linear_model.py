@@ -272,6 +272,20 @@ def test_wrong_parameters_say_what_there_is(params: dict[str, Any], match: str) 
         Model(**params).fit(*drawn({"family": "poisson"}))
 
 
+def test_bernoulli_is_the_binomial_of_one_trial_and_takes_nothing_between() -> None:
+    X, y = drawn({"family": "binomial"})
+    one, two = Model(family="bernoulli").fit(X, y), Model(family="binomial").fit(X, y)
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.posterior(X).mean, two.posterior(X).mean)
+    assert one.diagnostics(X, y).summary == two.diagnostics(X, y).summary
+    with pytest.raises(InvalidData, match="are 0 or 1; not so are those of rows 1"):
+        Model(family="bernoulli").fit(X[:3], [0, 0.5, 1])
+    with pytest.raises(InvalidParameter, match="bernoulli has no exposure"):
+        Model(family="bernoulli", exposure=0).fit(X, y)
+    apart = Model(family="bernoulli").fit([[0.0], [1], [2], [3]], [0, 0, 1, 1])
+    assert "unbounded" in [n.code for n in apart.notices_]
+
+
 def test_wrong_targets_and_exposures_say_which() -> None:
     X = np.ones((3, 2)) * [[1.0], [2], [3]]
     with pytest.raises(InvalidData, match="shares from 0 to 1"):

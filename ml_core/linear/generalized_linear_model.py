@@ -36,13 +36,14 @@ REACH = 15.0
 
 @algorithm("generalized_linear_model")
 class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regressor):
-    """Means of an exponential family from a linear predictor: gaussian, poisson, binomial or gamma.
+    """Means of an exponential family from a linear predictor: gaussian, bernoulli, binomial, poisson or gamma.
 
     min over w, b of  Σᵢ sᵢ (A(ηᵢ) - yᵢ ηᵢ) + ½ alpha ‖w‖², ηᵢ = xᵢᵀw + b, the intercept free; the density of y is
     h(y) exp((y η - A(η))/φ), its mean A'(η), its variance φ A''(η), and the loss is a negative log-likelihood times φ.
-    gaussian: identity; poisson: log; binomial: logit, targets are shares or, with `exposure`, successes among trials;
-    gamma: log, or the canonical inverse, of which rows with η ≤ 0 have no mean and are refused. Convex. Newton's method
-    O(n d²) per Hessian; columns are standardised inside, answers are in the units given.
+    gaussian: identity; bernoulli: logit, targets 0 and 1; binomial: logit, targets are shares or, with `exposure`,
+    successes among trials; poisson: log; gamma: log, or the canonical inverse, of which rows with η ≤ 0 have no mean
+    and are refused. The multinomial family is `softmax_regression`. Convex. Newton's method O(n d²) per Hessian;
+    columns are standardised inside, answers are in the units given.
 
     `exposure` names the column (counted from 0) that holds exposure times of counts or numbers of trials; it is no
     feature, its entry in coef_ is 0, and predictions are counts for the exposures of the rows asked for.
@@ -69,7 +70,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     offset_: Annotated[float, "predictor at center_"]
     scale_: Annotated[Vector, "(d,) units in which spread_ is given"]
     spread_: Annotated[Matrix, "(d+1, d+1) covariance of slopes times scale_ and of offset_, over the dispersion"]
-    dispersion_: Annotated[float, "φ: 1 for poisson and binomial, Pearson's χ² over degrees of freedom otherwise"]
+    dispersion_: Annotated[float, "φ: Pearson's χ² over degrees of freedom for gaussian and gamma, else 1"]
     degrees_of_freedom_: Annotated[float, "weight less parameters"]
     unbounded_direction_: Annotated[Vector, "(d,) slopes along which the likelihood rises for ever, or 0"]
     n_iter_: int
@@ -134,7 +135,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         self._solved(found, unit)
         yield from self._learn(frame, family, begin)
         self.unbounded_direction_ = np.zeros(census.width)
-        if asked.reach > REACH and self.alpha == 0 and family.exposed:
+        if asked.reach > REACH and self.alpha == 0 and family.ends:
             self._note("unbounded_suspected", f"a predictor reached {asked.reach:.3g}: some columns may let the "
                        "likelihood rise for ever, which is not looked for in chunks",
                        "set alpha > 0 (a penalty)")  # fmt: skip
@@ -217,7 +218,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         """Whether the likelihood rises for ever along some direction; looked for where a predictor grew large."""
         self.unbounded_direction_ = np.zeros(len(self.coef_))
         v = self.solution_.w
-        if self.alpha > 0 or not family.exposed or np.abs(problem.predictor(v)).max() < REACH:
+        if self.alpha > 0 or not family.ends or np.abs(problem.predictor(v)).max() < REACH:
             return
         top = problem.y >= 1 if family.link == "logit" else np.zeros(len(problem.y), dtype=bool)
         side = np.where(problem.y == 0, -1.0, np.where(top, 1.0, 0.0))

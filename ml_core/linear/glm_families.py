@@ -20,14 +20,14 @@ from ml_core.distributions.beta_binomial import BetaBinomial
 from ml_core.distributions.gamma import Gamma as GammaDistribution
 from ml_core.distributions.negative_binomial import NegativeBinomial
 from ml_core.distributions.student import StudentT
-from ml_core.losses.base import TwiceSmooth
+from ml_core.losses.base import Interval, TwiceSmooth
 from ml_core.losses.gamma import Gamma, InverseGamma
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.poisson import Poisson
 from ml_core.losses.squared import Squared
 from ml_core.numerics.logistic_normal import mean_logistic
 
-Name = Literal["gaussian", "poisson", "binomial", "gamma"]
+Name = Literal["gaussian", "bernoulli", "binomial", "poisson", "gamma"]
 Link = Literal["identity", "log", "logit", "inverse"]
 LEAST = 1e-12
 
@@ -48,11 +48,18 @@ class Family(ABC):
     loss: TwiceSmooth
     exposed: bool = False
     """Whether targets may be counts per exposure."""
+    ends: bool = False
+    """Whether means have an end that targets reach and finite predictors do not."""
     free_dispersion: bool = False
     relative: bool = False
     """Whether slopes of the loss are shares of the target (log link of gamma), not in its unit."""
     whole: bool = False
     targets: str
+
+    @property
+    def domain(self) -> Interval:
+        """The targets it takes."""
+        return self.loss.domain
 
     def mean(self, eta: Vector) -> Vector:
         """(n,) mean at the linear predictor."""
@@ -106,7 +113,7 @@ class _Gaussian(Family):
 class _Poisson(Family):
     link: Link = "log"
     loss = Poisson()
-    exposed = whole = True
+    exposed = ends = whole = True
     targets = "counts of at least 0"
 
     def mean(self, eta: Vector) -> Vector:
@@ -138,7 +145,7 @@ class _Poisson(Family):
 class _Binomial(Family):
     link: Link = "logit"
     loss = Logistic()
-    exposed = True
+    exposed = ends = True
     targets = "shares from 0 to 1, or with `exposure` successes among so many trials"
 
     def mean(self, eta: Vector) -> Vector:
@@ -169,6 +176,14 @@ class _Binomial(Family):
         p = np.clip(p, LEAST, 1 - LEAST)
         total = np.maximum(1.0 / np.maximum(variance * p * (1 - p), LEAST) - 1.0, LEAST)
         return BetaBinomial(spread.exposure, p * total, (1 - p) * total)
+
+
+class _Bernoulli(_Binomial):
+    """One trial a row."""
+
+    exposed = False
+    domain = Interval(0.0, 1.0, whole=True)
+    targets = "0 or 1"
 
 
 class _Gamma(Family):
@@ -224,7 +239,7 @@ class _InverseGamma(_Gamma):
 
 FAMILIES: dict[tuple[str, str], Family] = {
     ("gaussian", "identity"): _Gaussian(), ("poisson", "log"): _Poisson(), ("binomial", "logit"): _Binomial(),
-    ("gamma", "log"): _LogGamma(), ("gamma", "inverse"): _InverseGamma(),
+    ("bernoulli", "logit"): _Bernoulli(), ("gamma", "log"): _LogGamma(), ("gamma", "inverse"): _InverseGamma(),
 }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class BeginPart:
         """InvalidData where a target is none of the family."""
         E = self.rows.of(X)
         share = y if E is None or self.family.whole else y / E
-        legal = self.family.loss.domain.contains(share)
+        legal = self.family.domain.contains(share)
         if not legal.all():
             bad = np.flatnonzero(~legal)
             raise InvalidData(f"targets of this family are {self.family.targets}; not so are those of rows "

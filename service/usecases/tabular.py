@@ -155,10 +155,10 @@ def _usable(column: Json, rows: int) -> bool:
 
 
 def numeric_target(array: Any, kind: str, pointer: str = "/target") -> np.ndarray:
-    """Targets of a regression, float64, NaN where missing."""
-    if kind not in ("number", "integer"):
+    """Targets of a regression, float64, NaN where missing; true is 1."""
+    if kind not in ("number", "integer", "boolean"):
         raise Invalid(
-            f"a regression target must be a number or integer column; this one is {kind}",
+            f"a regression target must be a number, integer or boolean column; this one is {kind}",
             issues=(Issue(pointer, "not_numeric", "choose another column, or a classification algorithm"),),
         )
     return column(array, kind).values
