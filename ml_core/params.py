@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
+from reprlib import Repr
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
@@ -20,6 +24,11 @@ from pydantic import (
 
 from ml_core.errors import InvalidParameter, Issue
 
+DEEPEST = 32
+_SHORT = Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 8, 200, 200
+_SHORT.maxdict = _SHORT.maxlist = _SHORT.maxtuple = 20
+_depth: ContextVar[int] = ContextVar("depth of nested parts", default=0)
 Alpha = Annotated[float, Field(ge=0, description="Strength of the penalty; 0 switches it off.")]
 Tol = Annotated[float, Field(gt=0, description="Stopping tolerance, in the units the solver states.")]
 MaxIter = Annotated[int, Field(ge=1, description="Most iterations.")]
@@ -68,11 +77,36 @@ Label = bool | int | float | str
 def nested(check: Any, what: str, *, many: bool = False) -> Any:
     """Annotation of a parameter that is itself a part (estimator, kernel …), or a list of such parts.
 
-    `check` gives the part or raises; the schema marks it `x-spec: what`.
+    `check` gives the part or raises; the schema marks it `x-spec: what`. At most 32 parts stand within each other.
     """
     part = {"type": "object", "title": f"{what} spec", "x-spec": what}
     schema = {"type": "array", "minItems": 1, "items": part} if many else part
-    return (AfterValidator(check), WithJsonSchema(schema))
+    return (AfterValidator(_not_too_deep(check, what)), WithJsonSchema(schema))
+
+
+@contextmanager
+def deeper(what: str) -> Iterator[None]:
+    """One more part within others; InvalidParameter beyond `DEEPEST`."""
+    depth = _depth.get()
+    if depth >= DEEPEST:
+        text = f"a {what} within {DEEPEST} others: parts may not be nested deeper"
+        raise InvalidParameter(text, [Issue("", "too_deep", text)])
+    token = _depth.set(depth + 1)
+    try:
+        yield
+    finally:
+        _depth.reset(token)
+
+
+def _not_too_deep(check: Any, what: str) -> Any:
+    """`check`, refusing parts within more than `DEEPEST` others."""
+
+    @wraps(check)
+    def checked(value: Any) -> Any:
+        with deeper(what):
+            return check(value)
+
+    return checked
 
 
 def signature(cls: type) -> dict[str, inspect.Parameter]:
@@ -129,5 +163,5 @@ def _issues(err: Any, pointer: str) -> list[Issue]:
     """The issue that pydantic reports or, from a nested spec, its own issues behind the outer parameter's pointer."""
     at = "/".join([pointer, *map(str, err["loc"])])
     inside = getattr(err.get("ctx", {}).get("error"), "issues", ())
-    own = Issue(at, err["type"], f"{err['msg'].removeprefix('Value error, ')} (got {err['input']!r:.80})")
+    own = Issue(at, err["type"], f"{err['msg'].removeprefix('Value error, ')} (got {_SHORT.repr(err['input']):.80})")
     return [Issue(at + i.pointer, i.code, i.detail) for i in inside] or [own]

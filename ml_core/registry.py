@@ -190,7 +190,8 @@ def build(spec: Any, *, seed: int | None = None, pointer: str = "") -> Estimator
         cls = find(spec["algorithm"]).cls
     except UnknownName as e:
         raise InvalidParameter(str(e), [Issue(pointer + "/algorithm", "unknown_name", str(e))]) from e
-    return cls(**_validated(cls, given, seed, pointer))
+    with params.deeper("estimator"):
+        return cls(**_validated(cls, given, seed, pointer))
 
 
 def _validated(cls: type[Estimator], given: dict[str, Any], seed: int | None, pointer: str) -> dict[str, Any]:

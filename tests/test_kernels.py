@@ -313,3 +313,59 @@ def test_functions_refuse_what_is_too_large_or_empty() -> None:
         linear_kernel(points=np.zeros((0, 1)))
     auto = gaussian_kernel(points=X).value
     assert auto.kernel["length_scale"] == median_distance(X)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"kernel": "power_series", "coefficients": [0, 1e300], "term": {"kernel": "linear"}},
+        {"kernel": "scale", "factor": 1e300, "term": {"kernel": "linear"}},
+        {"kernel": "product", "terms": [{"kernel": "linear"}] * 3},
+        {"kernel": "sum", "terms": [{"kernel": "scale", "factor": 1e308, "term": {"kernel": "rbf"}}] * 2},
+        {"kernel": "warp", "function": "norm", "value": 1e200, "term": {"kernel": "linear"}},
+        {"kernel": "quadratic_form", "matrix": [[1e300, 0.0], [0.0, 1e300]]},
+    ],
+)
+def test_no_kernel_gives_an_infinity(spec: Any) -> None:
+    rows = np.array([[1e90, 2.0], [3.0, -1e90]])
+    for others in (None, rows.copy()):
+        with pytest.raises(InvalidData, match="overflow"):
+            kernel_of(spec)(rows, others)
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern", "rational_quadratic"])
+def test_lengths_far_below_the_gaps_leave_the_unit_matrix_or_are_refused(name: str) -> None:
+    k = kernel_of({"kernel": name, "length_scale": 1e-250})
+    np.testing.assert_array_equal(k(np.array([[0.0], [1.0], [3.0]])), np.eye(3))
+    with pytest.raises(InvalidParameter, match="longer length"):
+        k(np.array([[0.0], [1e90]]))
+
+
+@pytest.mark.parametrize("depth", [33, 300, 2000])
+def test_kernels_nested_too_deep_are_refused(depth: int) -> None:
+    spec: dict[str, Any] = {"kernel": "rbf", "length_scale": 1.0}
+    for _ in range(20):
+        spec = {"kernel": "scale", "factor": 2.0, "term": spec}
+    assert kernel_of(spec)(np.zeros((1, 1)))[0, 0] == 2.0**20
+    for _ in range(depth):
+        spec = {"kernel": "sum", "terms": [spec]}
+    with pytest.raises(InvalidParameter, match="nested deeper"):
+        kernel_of(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"kernel": "quadratic_form", "matrix": [[2.0, 1.0], [1.0, 2.0]]},
+        {"kernel": "subset", "columns": [0], "term": {"kernel": "linear"}},
+        {"kernel": "subset", "columns": [1, 0], "term": {"kernel": "rbf", "length_scale": 64.0}},
+        {"kernel": "map", "features": "powers", "degree": 1, "term": {"kernel": "linear"}},
+    ],
+)
+def test_distances_of_rows_far_away_are_those_of_the_same_rows_near_the_origin(spec: Any) -> None:
+    near = np.array([[0.0, 0.0], [1.0, 2.0], [3.0, -1.0]])
+    k = kernel_of(spec)
+    expected = k(near).diagonal()[:, None] + k(near).diagonal() - 2 * k(near)
+    found = k.squared_distances(near + 2.0**27, near + 2.0**27)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    assert (found.diagonal() == 0).all()

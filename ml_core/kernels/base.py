@@ -28,13 +28,14 @@ class Kernel(ABC):
     """A symmetric positive semidefinite function of two rows.
 
     `stationary`: a function of x - z. `homogeneous`: a function of ‖x - z‖ alone (some call these radial). `learnable`
-    names the fields (positive numbers, or tuples of them) that are hyperparameters.
+    names the fields (positive numbers, or tuples of them) that are hyperparameters. `bounded`: no value can overflow.
     """
 
     name: ClassVar[str]
     learnable: ClassVar[tuple[str, ...]] = ()
     stationary: bool = False
     homogeneous: bool = False
+    bounded: bool = False
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
@@ -52,9 +53,22 @@ class Kernel(ABC):
             B = _rows(B)
             if A.shape[1] != B.shape[1]:
                 raise InvalidData(f"kernel arguments have {A.shape[1]} and {B.shape[1]} columns")
-            return self._cross(A, B)
-        K = self._cross(A, A)
+            return self._finite(lambda: self._cross(A, B))
+        return self._finite(lambda: self._diagonal(self._cross(A, A), A))
+
+    def _diagonal(self, K: Matrix, A: Matrix) -> Matrix:
+        """The Gram matrix K with the exact diagonal written into it."""
         np.fill_diagonal(K, self.diag(A))
+        return K
+
+    def _finite(self, values: Callable[[], Matrix]) -> Matrix:
+        """What `values` gives; InvalidData where it overflows."""
+        if self.bounded:
+            return values()
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = values()
+        if not np.isfinite(K).all():
+            raise InvalidData(f"values of the kernel {self.name!r} overflow; scale the inputs or the kernel down")
         return K
 
     @abstractmethod

@@ -14,6 +14,7 @@ from ml_core.kernels.base import Kernel, KernelSpec, Pull
 
 _as_tuple = BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
 Terms = Annotated[tuple[KernelSpec, ...], _as_tuple, Field(min_length=1, description="Kernels.")]
+MODERATE = 1e100
 Coefficient = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -51,6 +52,11 @@ class SumKernel(_Together):
     name = "sum"
     combine = np.add
     terms: Terms
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        """Whether every term is."""
+        return all(t.bounded for t in self.terms)
 
     def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
         """Those of the terms, added."""
@@ -130,6 +136,11 @@ class ScaleKernel(_OfOne):
     def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
         """That of the term, scaled."""
         return np.asarray(self.factor * self.term.squared_distances(A, B))
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        """Whether the term is, and the factor is moderate."""
+        return bool(self.term.bounded) and self.factor < MODERATE
 
     def diag(self, A: Matrix) -> Vector:
         """Scaled diagonal."""
@@ -214,6 +225,15 @@ class SubsetKernel(_OfOne):
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
         values, pull = self.term.traced(self._of(A), None if gram else self._of(B))
         return values.copy(), pull
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        """Whether the term is."""
+        return bool(self.term.bounded)
+
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """That of the term, on those columns."""
+        return np.asarray(self.term.squared_distances(self._of(A), self._of(B)))
 
     def diag(self, A: Matrix) -> Vector:
         """Diagonal on those columns."""

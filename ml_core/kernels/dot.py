@@ -110,6 +110,12 @@ class QuadraticFormKernel(Kernel):
         K = A @ M @ B.T
         return 0.5 * (K + K.T) if A is B else K  # the triple product rounds differently on both sides of the diagonal
 
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """(a - b)ᵀ matrix (a - b) by subtraction, along the axes of the matrix."""
+        spectrum, axes = np.linalg.eigh(self._matrix(A))
+        root, centre = axes * np.sqrt(np.maximum(spectrum, 0.0)), B.mean(axis=0)
+        return np.asarray(cdist((A - centre) @ root, (B - centre) @ root, "sqeuclidean"))
+
     def diag(self, A: Matrix) -> Vector:
         """Quadratic form of each row."""
         return np.asarray(np.einsum("ij,jk,ik->i", A, self._matrix(A), A))

@@ -136,6 +136,10 @@ class MapKernel(Kernel):
         out: Matrix = self.term._cross(*self._both(A, B))
         return out
 
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """That of the term, between the mapped rows."""
+        return np.asarray(self.term.squared_distances(self._of(A), self._of(B)))
+
     def diag(self, A: Matrix) -> Vector:
         """Diagonal of the mapped rows."""
         return np.asarray(self.term.diag(self._of(A)))

@@ -21,6 +21,7 @@ class PeriodicKernel(Kernel):
 
     name = "periodic"
     stationary = True
+    bounded = True
     learnable = ("length_scale", "period")
     length_scale: Annotated[Length, Field(description="Length in units of the waves; a list has one per column.")] = 1.0
     period: Annotated[
@@ -93,6 +94,7 @@ class WhiteKernel(Kernel):
 
     name = "white"
     stationary = True
+    bounded = True
     homogeneous = True
 
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:

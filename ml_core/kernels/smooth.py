@@ -15,6 +15,7 @@ from ml_core.kernels.traces import weighted_gaps
 from ml_core.numerics.exponential import decayed
 
 HALVES = [0.5, 1.5, 2.5]
+FAR = 1e200
 
 
 def _half(value: float) -> float:
@@ -39,7 +40,7 @@ class MaternKernel(Lengths):
 
     def _profile(self, r2: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
         r2 *= 2.0 * self.nu
-        s = np.sqrt(r2, out=r2)
+        s = np.sqrt(np.minimum(r2, FAR, out=r2), out=r2)
         decay = decayed(s.copy(), -1.0)
         if self.nu == 0.5:
             return decay, np.divide(decay, s, out=np.zeros_like(s), where=s > 0) if slope else None

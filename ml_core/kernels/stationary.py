@@ -22,6 +22,7 @@ EXPANSION_COLUMNS = 24
 BLOCK = 64
 NEAR = 0.01
 MEDIAN_ROWS = 1000
+SHORT = 1e100
 TWO_PI = 2.0 * np.pi
 
 
@@ -89,6 +90,7 @@ class Radial(Kernel):
 
     stationary = True
     homogeneous = True
+    bounded = True
 
     @abstractmethod
     def _of(self, A: Matrix, B: Matrix) -> Matrix:
@@ -109,8 +111,15 @@ class Radial(Kernel):
         if isinstance(per, tuple) and len(per) != A.shape[1]:
             raise InvalidParameter(f"kernel {self.name!r} has {len(per)} lengths, the rows have {A.shape[1]} columns")
         scale = np.asarray(per)
+        if scale.max() > SHORT:
+            self._refuse_overflow(max(float(np.abs(A).max(initial=0.0)), float(np.abs(B).max(initial=0.0))), scale)
         S = A * scale
         return S, S if A is B else B * scale
+
+    def _refuse_overflow(self, largest: float, scale: np.ndarray) -> None:
+        if float(scale.max()) > float(np.finfo(float).max) / max(largest, 1.0):
+            raise InvalidParameter(f"rows up to {largest:.3g} in units of the length of kernel {self.name!r} overflow; "
+                                   "take a longer length")  # fmt: skip
 
     def diag(self, A: Matrix) -> Vector:
         """Ones."""
@@ -237,6 +246,7 @@ class TrigonometricKernel(Kernel):
 
     name = "trigonometric"
     stationary = True
+    bounded = True
 
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:
         out = np.zeros((len(A), len(B)))

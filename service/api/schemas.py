@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from service.api.encoding_schema import Encoding
 from service.api.examined_schemas import Novelty, RowProblem
@@ -12,7 +12,23 @@ from service.api.row_schemas import CONDITIONS, NoValidation, RowChoice, Validat
 from service.api.strict import Strict
 from service.ports import Json
 
-Spec = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "x-spec": "estimator"})]
+DEEPEST = 150
+
+
+def _not_too_deep(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec, of which no value stands deeper than `DEEPEST`."""
+    level: list[Any] = [spec]
+    for _ in range(DEEPEST):
+        inside = [v for part in level for v in (part.values() if isinstance(part, dict) else part)]
+        level = [v for v in inside if isinstance(v, (dict, list))]
+        if not level:
+            return spec
+    raise ValueError(f"nested more than {DEEPEST} levels deep")
+
+
+Spec = Annotated[
+    dict[str, Any], AfterValidator(_not_too_deep), WithJsonSchema({"type": "object", "x-spec": "estimator"})
+]
 
 
 class JobLimits(Strict):
