@@ -128,7 +128,8 @@ def test_objects_in_arrays_nan_and_solutions() -> None:
     assert (s.n_iter, s.reason, s.trace) == (3, "gradient", [1.0, 0.5])
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 0, {1, 2}, 1j, print, np.array([object()], dtype=object)], ids=str)
+@pytest.mark.parametrize("value", [object(), lambda: 0, {1, 2}, 1j, print, np.array([object()], dtype=object)],
+                         ids=["object", "lambda", "set", "complex", "function", "objects"])  # fmt: skip
 def test_what_is_no_data_cannot_be_stored(value: Any) -> None:
     with pytest.raises(BadBundle, match="cannot stand"):
         saved(value)

@@ -21,7 +21,7 @@ from tests.intake import codes, refusal, take
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n \n", codecs.BOM_UTF8, gzip.compress(b""), b"a,b\n", b"a,b", b"[]", b'{"a": []}']
+    "content", [b"", b"\n \n", codecs.BOM_UTF8, gzip.compress(b"", mtime=0), b"a,b\n", b"a,b", b"[]", b'{"a": []}']
 )
 def test_files_without_rows(content):
     assert refusal(content).issues[0].code in {"empty_file", "no_rows"}

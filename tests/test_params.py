@@ -54,7 +54,8 @@ NUMBERS = ["alpha", "tol", "max_iter", "random_state", "plain", "maybe"]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("value", ["3", True, float("nan"), float("inf"), [1.0], {}, b"1", 1j, object()], ids=repr)
+@pytest.mark.parametrize("value", ["3", True, float("nan"), float("inf"), [1.0], {}, b"1", 1j, object()],
+                         ids=lambda v: repr(v) if type(v) is not object else "object")  # fmt: skip
 def test_numbers_are_numbers(name: str, value: Any) -> None:
     assert {i.pointer for i in refused(**{name: value})} == {f"/params/{name}"}
 
