@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -401,3 +402,20 @@ def test_wrong_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for method in ("exact", "auto"):
         with pytest.raises(OverBudget, match="GB"):
             GaussianProcessRegression(method=method).fit(X, y)
+
+
+def test_a_noise_of_zero_stays_zero_in_every_climb() -> None:
+    X = np.linspace(0, 3, 12)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = GaussianProcessRegression(noise_variance=0.0, n_restarts=1).fit(X, np.sin(X[:, 0]))
+    assert model.noise_variance_ == 0.0
+
+
+def test_weights_that_add_up_to_less_than_the_mean_has_coefficients() -> None:
+    X = np.linspace(0, 3, 12)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = GaussianProcessRegression(mean="linear", n_restarts=0)
+        model.fit(X, np.sin(X[:, 0]), sample_weight=np.full(12, 1e-3))
+    assert np.isfinite(model.predict(X)).all()

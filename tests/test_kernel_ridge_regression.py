@@ -165,3 +165,16 @@ def test_many_queries_go_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = m.predict(X)
     monkeypatch.setattr("ml_core.gp.expansion.BLOCK_BYTES", 8)
     np.testing.assert_allclose(m.predict(X), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", ["free", "penalised", "none"])
+@pytest.mark.parametrize("rows", [1, 2, 40])
+def test_constant_targets_and_single_rows_are_certified(intercept: str, rows: int) -> None:
+    X = np.random.default_rng(0).normal(size=(rows, 2))
+    y = np.full(rows, 5.0)
+    model = KernelRidgeRegression(intercept=intercept).fit(X, y)  # type: ignore[arg-type]
+    report = model.diagnostics(X, y)
+    assert all(c.holds for c in report.certificates), report.certificates
+    if intercept == "free":
+        np.testing.assert_allclose(model.predict(X), 5.0)
+        assert (report.summary["leave_one_out_mse"] is None) == (rows == 1)

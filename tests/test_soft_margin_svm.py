@@ -214,3 +214,26 @@ def test_hard_margin_is_the_limit_of_soft_ones():
     X, y = load_iris(return_X_y=True)
     X, y = X[:100], y[:100]
     np.testing.assert_allclose(SoftMarginSVM(C=1e6).fit(X, y).coef_, HardMarginSVM().fit(X, y).coef_, rtol=1e-7)
+
+
+@pytest.mark.parametrize("shift", [1e5, 1e7, 1e8])
+@pytest.mark.parametrize("solver", ["interior_point", "decomposition"])
+def test_rows_far_from_the_origin_have_the_machine_of_the_same_rows_near_it(shift: float, solver: str) -> None:
+    rng = np.random.default_rng(0)
+    near = np.round(rng.normal(size=(60, 3)) * 2**10) / 2**10
+    y = (near[:, 0] + near[:, 1] / 2 + 0.5 * rng.normal(size=60) > 0).astype(int)
+    expected = SoftMarginSVM().fit(near, y)
+    found = SoftMarginSVM(solver=solver).fit(near + shift, y)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
+    assert all(c.holds for c in found.diagnostics(near + shift, y).certificates if c.name == "duality_gap")
+
+
+@pytest.mark.parametrize("unit", [1e4, 1e5, 1e6])
+def test_columns_of_large_numbers_do_not_lose_the_machine(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] + X[:, 1] / 2 + 0.5 * rng.normal(size=60) > 0).astype(int)
+    small, large = SoftMarginSVM(C=1e6).fit(X, y), SoftMarginSVM().fit(X * unit, y)
+    assert large.score(X * unit, y) == pytest.approx(small.score(X, y), abs=0.02)
+    summary = large.diagnostics(X * unit, y).summary
+    assert summary["primal"] == pytest.approx(summary["dual"], rel=1e-3)

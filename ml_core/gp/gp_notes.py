@@ -40,14 +40,17 @@ def note(model: GaussianProcessRegression, space: Space, task: Task, flat: bool,
 
 
 def _noise_alone(task: Task) -> float:
-    """Log marginal likelihood of the prior mean and independent noise of the best variance; -inf with known noise."""
+    """Log marginal likelihood of the prior mean and independent noise of the best variance.
+
+    -inf with known noise, or of observations no more than the mean has coefficients.
+    """
     n, p = task.weight.sum(), task.H.shape[1]
     root = np.sqrt(task.weight)[:, None]
     A = root * task.H
     r = root[:, 0] * task.y
     r -= A @ np.linalg.lstsq(A, r, rcond=None)[0]
     rss = float(r @ r)
-    if task.extra.any() or rss == 0:
+    if task.extra.any() or rss == 0 or n <= p:
         return -np.inf
     logs = 0.5 * np.linalg.slogdet(A.T @ A)[1] if p else 0.0
     return float(-0.5 * (n - p) * (LOG_2PI + np.log(rss / (n - p)) + 1.0) - logs)

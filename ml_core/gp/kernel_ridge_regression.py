@@ -20,6 +20,8 @@ from ml_core.numerics.positive import factor, invert, solve
 from ml_core.registry import algorithm
 
 MOST_LEFT_OUT = 5000
+GAP = 1e-9
+ROUNDING = 16 * float(np.finfo(float).eps)
 TINY = float(np.finfo(float).tiny)
 
 
@@ -130,7 +132,7 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         r = Y - b - (C @ a - ridge * a)
         norm = np.einsum("ij,ij->j", a, C @ a - ridge * a)
         rss, tss = s @ r**2, s @ (Y - (s @ Y / s.sum() if self.intercept != "none" else 0.0)) ** 2
-        out.certificates.append(self._gap(a, Y - b, r, norm, ridge))
+        out.certificates.append(self._gap(a, Y - b, r, norm, ridge, float((np.abs(Y) + np.abs(b)).max())))
         rows = [[k, float(v), float(t), 1 - float(v / t) if t > 0 else None, float(max(m, 0.0)) ** 0.5]
                 for k, (v, t, m) in enumerate(zip(rss, tss, norm, strict=True))]  # fmt: skip
         out.tables["outputs"] = Table(("output", "rss", "tss", "r2", "function_norm"), rows)
@@ -139,23 +141,29 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
             self._left_out_report(C, Y, s, float(size), out)
         return out
 
-    def _gap(self, a: Matrix, t: Matrix, r: Matrix, norm: Vector, ridge: Matrix) -> Certificate:
-        """½ rᵀD⁻¹r + ½ aᵀKa against aᵀt - ½ aᵀ(K + D)a, D = alpha S⁻¹: objective and dual over alpha; all outputs."""
+    def _gap(self, a: Matrix, t: Matrix, r: Matrix, norm: Vector, ridge: Matrix, size: float) -> Certificate:
+        """½ rᵀD⁻¹r + ½ aᵀKa against aᵀt - ½ aᵀ(K + D)a, D = alpha S⁻¹: objective and dual over alpha; all outputs.
+
+        `size` bounds the terms of r, whose rounding counts as no gap.
+        """
         if self.alpha == 0:
             largest = float(np.abs(r).max() / max(np.abs(t).max(), TINY))
             return Certificate("interpolation_error", largest, 1e-2, "largest residual over the largest target")
         primal = 0.5 * float((r**2 / ridge).sum() + norm.sum())
         dual = float(np.vdot(a, t)) - 0.5 * float(norm.sum() + (ridge * a**2).sum())
-        return Certificate("relative_gap", (primal - dual) / max(abs(primal), TINY), 1e-9,
+        rounding = a.shape[1] * float(((ROUNDING * size) ** 2 / ridge).sum()) / GAP
+        return Certificate("relative_gap", (primal - dual) / max(abs(primal), rounding, TINY), GAP,
                            "objective less dual objective, relative: the distance to the minimum at most")  # fmt: skip
 
     def _left_out_report(self, C: Matrix, Y: Matrix, s: Vector, size: float, out: Diagnostics) -> None:
         n = len(Y)
         alpha, precision, condition = self._precision(C, Y, size)
-        r = alpha / precision[:, None]
+        r = alpha / _told(precision)[:, None]
+        mse = np.nansum(s[:, None] * r**2, axis=0)
+        known = float(s @ np.isfinite(r[:, 0]))
         h = 1.0 - (self.alpha / s) * precision
         out.summary |= {
-            "leave_one_out_mse": float(np.nanmean(s @ r**2 / s.sum())), "effective_parameters": float(h.sum()),
+            "leave_one_out_mse": float(mse.mean()) / known if known else None, "effective_parameters": float(h.sum()),
             "condition": condition, "generalised_cross_validation": _gcv(alpha, precision, n),
         }  # fmt: skip
         out.curves["leave_one_out"] = {"x": np.arange(n), "y": (Y - r)[:, 0], "leverage": h}
@@ -176,10 +184,13 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         s = np.ones(len(X)) if s is None else s
         Y = y.reshape(len(X), -1)
         a, precision, _ = self._precision(self._system(X, s), Y, 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rest = np.where(precision > 1e-12 * np.abs(precision).max(), precision, np.nan)
-        f = Y - a / rest[:, None]
+        f = Y - a / _told(precision)[:, None]
         return f[:, 0] if y.ndim == 1 else f
+
+
+def _told(precision: Vector) -> Vector:
+    """The precisions; NaN where only the row itself tells its target."""
+    return np.where(precision > 1e-12 * np.abs(precision).max(), precision, np.nan)
 
 
 def _gcv(a: Matrix, precision: Vector, n: int) -> float:

@@ -191,7 +191,8 @@ def compared(runs: list[Run], space: Space) -> tuple[list[Run], list[str]]:
     best = max(same, key=lambda r: r.value)
     gap = 1e-3 * (1.0 + abs(best.value))
     lower = [r for r in same if best.value - r.value > gap]
-    ends = np.array([r.end for r in same if best.value - r.value <= gap])
+    free = np.flatnonzero(space.free)
+    ends = np.array([r.end[free] for r in same if best.value - r.value <= gap])
     low, high = ends.min(axis=0), ends.max(axis=0)
-    wide = np.flatnonzero(space.free & (high - low > APART))
-    return lower, [f"{space.names[i]} from {np.exp(low[i]):.3g} to {np.exp(high[i]):.3g}" for i in wide]
+    wide = np.flatnonzero(high - low > APART)
+    return lower, [f"{space.names[free[i]]} from {np.exp(low[i]):.3g} to {np.exp(high[i]):.3g}" for i in wide]

@@ -47,10 +47,13 @@ def solve_low_rank(dual: BoxDual, Z: Matrix, *, tol: float, unit: float = 1.0) -
         stuck = step > 5 and feasible and min(gaps[:-3]) <= gaps[-1]
         if (gaps[-1] <= CLOSE * scale and feasible) or stuck:
             break
-        state.advance()
+        try:
+            state.advance()
+        except np.linalg.LinAlgError:  # the columns are dependent to rounding in the metric of this step
+            break
     best = min((state.settled(t) for t in TIES), key=lambda found: found[2])
     beta, v, worst = best
-    v = v - float((beta.sum(axis=0) @ Z) @ mean)
+    v = v - float((beta.sum(axis=0) @ state.Z) @ mean)
     b, free = multipliers(dual, beta, v)
     trace.append(dual_value(dual, beta, v))
     gaps.append(gap(dual, beta, v, b))
@@ -60,7 +63,10 @@ def solve_low_rank(dual: BoxDual, Z: Matrix, *, tol: float, unit: float = 1.0) -
 
 @dataclass
 class _State:
-    """β with its distances s, t to the bounds, their multipliers, b per group, and w = Zᵀβ; flat over the copies."""
+    """β with its distances s, t to the bounds, their multipliers, b per group, and w = Zᵀβ; flat over the copies.
+
+    w is moved by its own equation: in large columns Zᵀβ has lost the digits that the scores Z w need.
+    """
 
     dual: BoxDual
     Z: Matrix
@@ -111,32 +117,35 @@ class _State:
         root = 1.0 / np.sqrt(np.diag(M))
         factor = cho_factor(M * np.outer(root, root), lower=True, overwrite_a=True, check_finite=False)
 
-        def solve(r: Vector) -> Vector:
+        def solve(r: Vector, off: Vector | float) -> tuple[Vector, Vector]:
+            """x and u with x / D + Z u = r, u = Zᵀx - off."""
             x = D * r
-            return np.asarray(x - D * self._up(root * cho_solve(factor, root * self._down(x), check_finite=False)))
+            u = np.asarray(root * cho_solve(factor, root * (self._down(x) - off), check_finite=False))
+            return np.asarray(x - D * self._up(u)), u
 
-        columns = np.column_stack([solve(a) for a in self.ones.T])
+        pairs = [solve(a, 0.0) for a in self.ones.T]
+        columns, slopes = np.column_stack([x for x, _ in pairs]), np.column_stack([u for _, u in pairs])
         inner = self.ones.T @ columns
         mean = (self.s @ self.low + self.t @ self.high) / (2 * len(self.s))
         rd = self._up(self.w) + self.c + self.ones @ self.b - self.low + self.high
-        rp = self.infeasible()
+        rp, rw = self.infeasible(), self.w - self._down(self.beta)
 
-        def step(cs: Vector, ct: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-            x = solve(-rd + cs / self.s - ct / self.t)
+        def step(cs: Vector, ct: Vector) -> tuple[Vector, Vector, Vector, Vector, Vector]:
+            x, u = solve(-rd + cs / self.s - ct / self.t, rw)
             db = np.asarray(np.linalg.solve(inner, self.ones.T @ x + rp), dtype=np.float64)
             dx = np.asarray(x - columns @ db)
-            return dx, db, (cs - self.low * dx) / self.s, (ct + self.high * dx) / self.t
+            return dx, db, (cs - self.low * dx) / self.s, (ct + self.high * dx) / self.t, u - slopes @ db
 
-        dx, _, dl, dh = step(-self.s * self.low, -self.t * self.high)
+        dx, _, dl, dh, _ = step(-self.s * self.low, -self.t * self.high)
         a = self._length(dx, dl, dh)
         after = ((self.s + a * dx) @ (self.low + a * dl) + (self.t - a * dx) @ (self.high + a * dh)) / (2 * len(dx))
         goal = aim(float(mean), float(after))
-        dx, db, dl, dh = step(goal - self.s * self.low - dx * dl, goal - self.t * self.high + dx * dh)
+        dx, db, dl, dh, dw = step(goal - self.s * self.low - dx * dl, goal - self.t * self.high + dx * dh)
         a = min(1.0, STAY * self._length(dx, dl, dh, 1.0 / STAY))
         self.beta, self.b, self.low, self.high = (
             self.beta + a * dx, self.b + a * db, self.low + a * dl, self.high + a * dh)  # fmt: skip
         self.s, self.t = self.s + a * dx, self.t - a * dx
-        self.w = self._down(self.beta)
+        self.w = self.w + a * dw
 
     def _length(self, dx: Vector, dl: Vector, dh: Vector, most: float = 1.0) -> float:
         """Largest step up to `most` that leaves everything non-negative."""

@@ -36,8 +36,9 @@ class LinearMachines(KernelMachines):
         self.coef_ = self._expanded(X)
 
     def _expanded(self, X: Matrix) -> Matrix:
-        """(machines, d) Σ α y x."""
-        return np.array([m.beta @ X[m.rows] for m in self.machines_])
+        """(machines, d) Σ α y x, of x less the mean: Σ α y = 0, and rows far from the origin keep their digits."""
+        Z = X - X.mean(axis=0)
+        return np.array([m.beta @ Z[m.rows] for m in self.machines_])
 
     def _machine_scores(self, X: Matrix) -> Matrix:
         return np.asarray(X @ self.coef_.T + self.intercept_)

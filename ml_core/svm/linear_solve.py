@@ -44,7 +44,7 @@ def linear_machine(pair: tuple[int, int], where: Codes, X: Matrix, sign: Vector,
     if kind == "decomposition":
         rows = KernelRows(LinearKernel(), X - X.mean(axis=0))
         found = solve_box(classification(sign, cap), rows, tol=how.tol, max_iter=how.max_iter, cache_bytes=how.size)
-        moved = float((found.beta[0] @ X) @ X.mean(axis=0))
+        moved = float((found.beta[0] @ rows.X) @ X.mean(axis=0))
         return machine_of(pair, where, replace(found, b=found.b - moved), C)
     if kind == "newton":
         return _by_newton(pair, where, X, sign, cap, C, how)
