@@ -21,6 +21,7 @@ from ml_core.solvers.kernel_rows import KernelRows, RowCache
 from ml_core.solvers.smo import solve_box
 from ml_core.svm.duals import classification, regression
 from ml_core.svm.kernel_svm import KernelSVM as Model
+from ml_core.svm.nu_svm import NuSVM
 
 CANCER = (59.761345371335843505, -0.2353671434905019428,
           (-1.0, -1.8804191917722173489, -2.4440467704762904375, -1.0, -1.4801939268355690234))  # fmt: skip
@@ -357,3 +358,19 @@ def test_levels_multipliers_and_gap_as_numpy_has_them(seed):
         assert b[g] == pytest.approx(v[free].mean() if free.any() else 0.5 * (high + low))
     u = v - b[group]
     assert gap(dual, beta, v, b) == pytest.approx(float((np.maximum(hi * u, lo * u) - beta * u).sum()))
+
+
+def test_a_nu_too_small_for_the_digits_says_that_it_did_not_converge() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] + 0.5 * X[:, 1] + 0.5 * rng.normal(size=60) > 0).astype(int)
+    model = NuSVM(nu=1e-9).fit(X, y)
+    failed = [c.name for c in model.diagnostics(X, y).certificates if not c.holds]
+    assert ("not_converged" in [w.code for w in model.notices_]) or not failed
+
+
+@pytest.mark.parametrize("C", [1e-300, 1e300])
+def test_prices_whose_squares_do_not_fit_a_double_are_refused(C: float) -> None:
+    X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    with pytest.raises(InvalidParameter, match="C"):
+        Model(C=C).fit(X, [0, 1, 0, 1])

@@ -123,7 +123,7 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         out = Diagnostics(summary={"training_accuracy": float(np.average(self._decide(X) == y, weights=s)),
                                    "rounds": self.n_iter_, "total_slack": float(slack.sum())})  # fmt: skip
         out.matrices["coef"] = self.coef_
-        size = float(np.abs(self.coef_).sum(axis=0).max()) + 1e-300
+        size = float(np.abs(W).sum(axis=0).max()) + 1e-300
         out.certificates.append(Certificate("sum_of_scores", float(np.abs(W.sum(axis=0)).max()) / size, 1e-9,
                                             "Σ over the classes of their slopes is 0, relative"))  # fmt: skip
         if len(X) == len(self.dual_):

@@ -22,7 +22,7 @@ from ml_core.svm.kernel_machines import KernelMachines, kernel_cost
 from ml_core.svm.machine import Machine, Solving, trained
 
 Penalty = Annotated[
-    float, Field(gt=0, allow_inf_nan=False, description="Price C of a unit of slack; 1/C is the penalty on ½‖w‖².")
+    float, Field(ge=1e-90, le=1e90, description="Price C of a unit of slack; 1/C is the penalty on ½‖w‖².")
 ]
 Multiclass = Annotated[
     Literal["one_vs_one", "one_vs_rest"],

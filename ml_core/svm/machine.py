@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,9 +67,11 @@ def trained(pair: tuple[int, int], where: Codes, dual: BoxDual, rows: KernelRows
         found = solve_low_rank(dual, rows.X, tol=how.tol)
     else:
         found = solve_box(dual, rows, tol=how.tol, max_iter=how.max_iter, cache_bytes=how.size, gram=gram)
-    if dual.groups == 2:
-        refuse_collapse(found, float(rows.diag.max()))
-    return machine_of(pair, where, found, cap)
+    if dual.groups == 1:
+        return machine_of(pair, where, found, cap)
+    refuse_collapse(found, float(rows.diag.max()))
+    machine = machine_of(pair, where, found, cap)
+    return replace(machine, converged=machine.converged and machine.cap * found.violation <= how.tol)
 
 
 def refuse_collapse(found: BoxSolution, largest: float) -> None:
