@@ -50,7 +50,7 @@ class ForkServer:
         command = [sys.executable, "-m", "service.runner.forkserver", str(theirs.fileno()), str(os.getpid()), work]
         self.process = subprocess.Popen(  # noqa: S603 - the command is this very module
             command + ([warm] if warm else []), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-            env={**clean, **settings.to_env(), **_threads(settings)},
+            env={**clean, **settings.to_env(), **_surroundings(settings)},
         )  # fmt: skip
         theirs.close()
         self.control.setblocking(False)
@@ -98,10 +98,14 @@ class ForkServer:
         self.process.wait()
 
 
-def _threads(settings: Settings) -> dict[str, str]:
-    """One BLAS and OpenMP thread, so that results have the same bits on any machine; numba may use every core."""
+def _surroundings(settings: Settings) -> dict[str, str]:
+    """One BLAS and OpenMP thread, so that results have the same bits on any machine; numba may use every core.
+
+    Arrow allocates by the system: its own pool reserves 1 GiB at a time, which a job's limit counts as used.
+    """
     single = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    return {**dict.fromkeys(single, "1"), "NUMBA_NUM_THREADS": str(settings.cores)}
+    pool = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+    return {**dict.fromkeys(single, "1"), **pool, "NUMBA_NUM_THREADS": str(settings.cores)}
 
 
 def load(path: str) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import pyarrow as pa
 
 from ml_core.errors import InvalidData, Issue
 from service.errors import NotReady
@@ -127,6 +128,12 @@ def allocate(job: Job, report: Report) -> dict[str, Any]:
     return {"sum": float(np.ones(1 << 30).sum())}
 
 
+def tabulate(job: Job, report: Report) -> dict[str, Any]:
+    """Arrow first, as a fit that reads its table; then as many bytes as asked for, untouched."""
+    held = pa.array(range(1 << 18))
+    return {"bytes": np.empty(job.spec["bytes"], np.uint8).nbytes, "rows": len(held)}
+
+
 def hog(job: Job, report: Report) -> dict[str, Any]:
     """Take memory in a child process, which the limit on this one's data pages does not see, and hold it.
 
@@ -160,6 +167,6 @@ KINDS = {
     f.__name__: f
     for f in (
         echo, loop, matrix_loop, compiled_loop, with_family, die_once, segfault, leave, user_mistake, our_mistake,
-        not_json, away, allocate, hog, steps, big, until,
+        not_json, away, allocate, tabulate, hog, steps, big, until,
     )
 }  # fmt: skip

@@ -106,6 +106,11 @@ def test_an_allocation_over_the_limit_fails_with_both_numbers(shared: Bench) -> 
     assert job.error["limit_bytes"] == 1 << 28
 
 
+def test_a_job_that_reads_a_table_may_use_its_limit(shared: Bench) -> None:
+    job = shared.ended(shared.put("tabulate", bytes=5 << 28, limits=replace(LIMITS, memory_bytes=3 << 29)))
+    assert (job.state, job.result) == ("succeeded", {"bytes": 5 << 28, "rows": 1 << 18}), job.error
+
+
 def test_a_hog_hidden_in_another_process_is_stopped(shared: Bench) -> None:
     job = shared.ended(shared.put("hog", limits=replace(LIMITS, memory_bytes=1 << 27)))
     assert (job.state, job.attempts) == ("failed", 1)
