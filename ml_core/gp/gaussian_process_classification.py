@@ -53,6 +53,7 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
     largest = SQUARES
     complexity = "O(C n³) per Newton step, C functions"
     tags = ("nonparametric", "kernel", "bayesian", "probabilistic", "smooth", "extension")
+    example_params = {"n_restarts": 0}  # noqa: RUF012 - annotated ClassVar in the base
 
     surface_: Annotated[LatentSurface, "approximate posterior over the scores"]
     kernel_: Annotated[Kernel, "kernel in use, its variance within"]

@@ -7,7 +7,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -116,7 +116,8 @@ class Wire:
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         for s in self.open:
-            s.close() if s.fileno() < 0 else s.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # its carrier may have closed it
+                s.shutdown(socket.SHUT_RDWR)
 
     def _accept(self, listener: socket.socket) -> None:
         while self.whole.is_set():

@@ -106,6 +106,8 @@ def test_a_watch_outlives_a_moment_without_connections(db: Database, monkeypatch
     real, calls = watch._driver, []
 
     def driver(engine: sqlalchemy.Engine) -> object:
+        if engine is not db.engine:
+            return real(engine)  # of another test's services, which end in their own time
         calls.append(engine)
         if len(calls) == 1:
             raise NoConnection("QueuePool limit of size 20 overflow 20 reached")
