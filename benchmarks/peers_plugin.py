@@ -12,11 +12,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import peers
@@ -43,10 +44,16 @@ from ml_core.svm.support_vector_regression import SupportVectorRegression
 THREADS = int(os.environ.get("NUMBA_NUM_THREADS", "2"))
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    """Looking for the loaded libraries takes 3 ms, which is more than a small fit: once a process, as in a worker."""
+    return ThreadpoolController()
+
+
 @contextmanager
 def granted() -> Iterator[None]:
     """The runner's threads as the service grants them: to ml_core, which leaves one to BLAS."""
-    with threadpool_limits(1, user_api="blas"), use_threads(THREADS):
+    with _libraries().limit(limits=1, user_api="blas"), use_threads(THREADS):
         yield
 
 
