@@ -16,7 +16,7 @@ from ml_core.distributions.base import Distribution
 from ml_core.distributions.normal import MultivariateNormal
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear.glm_families import FAMILIES, Family, Link, Name, Spread, links_of
-from ml_core.linear.glm_parts import Begin, BeginPart, Exposed
+from ml_core.linear.glm_parts import Begin, BeginPart, Exposed, least_squares, start
 from ml_core.linear.glm_report import figures, put_model_rows, report, standard
 from ml_core.naming import listed
 from ml_core.params import Alpha, MaxIter, Tol
@@ -115,8 +115,8 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         problem = LinearObjective(Z, t, w, family.loss, alpha=float(self.alpha), fit_intercept=self.fit_intercept,
                                   columns=columns)  # fmt: skip
         unit = unit_of(w)
-        start = self._start(problem, family, begin)
-        self._solved(self._solve(problem if unit == 1.0 else problem.in_units_of(unit), start), unit)
+        first = start(problem, family, begin)
+        self._solved(self._solve(problem if unit == 1.0 else problem.in_units_of(unit), first), unit)
         frame = self._frame(family, columns, rows)
         answered(self._learn(frame, family, begin), lambda part: part(X, y, s))
         self._look_for_escape(problem, family)
@@ -128,10 +128,10 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         frame = self._frame(family, columns_of(begin.columns, self.fit_intercept), rows)
         problem = frame.penalty()
         unit = unit_of(np.array([begin.columns.total / begin.columns.rows]))
-        asked, start = Asked(frame.in_units_of(unit)), self._start(problem, family, begin)
+        asked, first = Asked(frame.in_units_of(unit)), start(problem, family, begin)
         tol, steps = float(self.tol), int(self.max_iter)
         newton_fits = problem.size <= NEWTON_UNKNOWNS
-        found = yield from (asked.newton(tol, steps, None, start) if newton_fits else asked.lbfgs(tol, steps, start))
+        found = yield from (asked.newton(tol, steps, None, first) if newton_fits else asked.lbfgs(tol, steps, first))
         self._solved(found, unit)
         yield from self._learn(frame, family, begin)
         self.unbounded_direction_ = np.zeros(census.width)
@@ -161,19 +161,6 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     def _frame(self, family: Family, columns: Columns, rows: Exposed) -> Frame:
         return Frame(family.loss, float(self.alpha), self.fit_intercept, columns, rows)
 
-    def _start(self, problem: LinearObjective, family: Family, begin: Begin) -> Vector:
-        """The best constant; without an intercept 0, or for the inverse link the slopes that fit 1/mean best."""
-        d = problem.X.shape[1]
-        with np.errstate(divide="ignore"):
-            best = float(family.loss.start(np.array([begin.mean]), np.ones(1))[0])
-        if self.fit_intercept:
-            return problem.pack(np.zeros((1, d)), np.array([best if np.isfinite(best) else 0.0]))
-        if family.link != "inverse":
-            return problem.zero()
-        mean = begin.columns.mean
-        slopes = mean * best / max(float(mean @ mean), np.finfo(float).tiny)
-        return problem.pack(slopes[None], np.zeros(1))
-
     def _solve(self, problem: LinearObjective, start: Vector) -> Solution:
         tol, steps = float(self.tol), int(self.max_iter)
         if not np.isfinite(problem.value_gradient(start)[0]):
@@ -182,6 +169,8 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         if self.solver == "lbfgs" or problem.size > NEWTON_UNKNOWNS:
             solve = inverse(problem.second(start)[2]) if problem.size <= NEWTON_UNKNOWNS else None
             return lbfgs(problem.value_gradient, start, tol=tol, max_iter=steps, solve=solve)
+        if self.solver == "newton" and self.family == "gaussian" and self.alpha == 0:
+            return least_squares(problem)
         if self.solver == "irls":
             return irls(problem, start, tol=tol, max_iter=steps)
         v, solve = coarse_start(problem, start)

@@ -9,9 +9,12 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData
 from ml_core.linear.glm_families import Family
+from ml_core.linear.linear_regression import LinearRegression
 from ml_core.losses.squared import Squared
 from ml_core.naming import listed
 from ml_core.numerics.column_sums import ColumnSums
+from ml_core.solvers.base import Solution
+from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import Frame, Sums
 
 SHOWN = 5
@@ -130,3 +133,26 @@ class FitPart:
         size = float(w.sum() if self.family.relative else w @ np.abs(t))
         deviance = float(w @ self.family.deviance(t, mean))
         return Sums((g, H, information, deviance, float(w @ square), pieces, float(r.sum()), size, null))
+
+
+def start(problem: LinearObjective, family: Family, begin: Begin) -> Vector:
+    """The best constant; without an intercept 0, or for the inverse link the slopes that fit 1/mean best."""
+    with np.errstate(divide="ignore"):
+        best = float(family.loss.start(np.array([begin.mean]), np.ones(1))[0])
+    if problem.fit_intercept:
+        return problem.pack(np.zeros((1, problem.X.shape[1])), np.array([best if np.isfinite(best) else 0.0]))
+    if family.link != "inverse":
+        return problem.zero()
+    middle = begin.columns.mean
+    slopes = middle * best / max(float(middle @ middle), np.finfo(float).tiny)
+    return problem.pack(slopes[None], np.zeros(1))
+
+
+def least_squares(problem: LinearObjective) -> Solution:
+    """The minimum of ½ Σ s (y - η)² without a penalty, to the last digits of `linear_regression`."""
+    m = LinearRegression(fit_intercept=problem.fit_intercept).fit(problem.X, problem.y, problem.s)
+    c, w = problem.columns, m.weights_[:, 0]
+    v = w * c.scale
+    if problem.fit_intercept:
+        v = np.append(v, m.offset_[0] + (c.mean - m.center_) @ w)
+    return replace(m.solutions_[0], w=v, trace=[problem.value_gradient(v)[0]])
