@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
-from ml_core.linear.likelihood_report import COLUMNS, LEVEL, wald
+from ml_core.linear.likelihood_report import COLUMNS, LEVEL, inflation, wald
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.losses.logistic import Logistic
 from ml_core.solvers.base import Solution
@@ -90,15 +90,20 @@ def firth_report(design: FirthDesign, w: Vector, b: float, label: str) -> Diagno
 
 
 def _table(design: FirthDesign, v: Vector, label: str, profiled: bool) -> Table:
-    rows, cov = design.rows(), inverse(design.objective.information(v))(np.eye(len(v)))
+    rows, H = design.rows(), design.objective.information(v)
+    cov = inverse(H)(np.eye(len(v)))
     d, lost = len(rows) - 1, design.lost()
+    first = int(design.columns.intercept)
+    T = np.zeros((d + first, len(v)))  # standard columns, and last the intercept, of the unknowns
+    T[:d, first:], T[d:, :first] = design.columns.basis, 1.0
+    vif = [*inflation(T @ H @ T.T, T @ cov @ T.T, 1, bool(first)), np.nan]
     constant = not design.columns.basis.any()
     out: list[list[object]] = []
     for step, j in enumerate([d, *range(d)] if design.columns.intercept else range(d)):
         progress.tick(step, d + 1, "profiles")
         c = rows[j]
         reason = "collinear" if j < d and lost[j] else None
-        entry = wald(float(c @ v), float(c @ cov @ c), reason)
+        entry = wald(float(c @ v), float(c @ cov @ c), reason, vif=vif[j])
         if reason is None and profiled and not constant:
             entry[2:6] = _profile(design.objective, c, v, float(entry[1]))  # type: ignore[arg-type]
         out.append([label, "intercept" if j == d else j, *entry])

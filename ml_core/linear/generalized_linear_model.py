@@ -18,6 +18,7 @@ from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear.glm_families import FAMILIES, Family, Link, Name, Spread, links_of
 from ml_core.linear.glm_parts import Begin, BeginPart, Exposed, least_squares, start
 from ml_core.linear.glm_report import figures, put_model_rows, report, standard
+from ml_core.linear.likelihood_report import NOT_IN_MEMORY
 from ml_core.naming import listed
 from ml_core.params import Alpha, MaxIter, Tol
 from ml_core.registry import algorithm
@@ -272,7 +273,9 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         return out
 
     def _audit(self, census: Census) -> Passes:
-        return (yield from self._report(census.width))
+        out = yield from self._report(census.width)
+        out.warnings.append(NOT_IN_MEMORY)
+        return out
 
     def _report(self, width: int) -> Steps[Diagnostics]:
         family, rows = self._family(), self._exposed(width)

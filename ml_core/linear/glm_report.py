@@ -11,7 +11,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear.glm_families import Family
 from ml_core.linear.glm_parts import Begin, Exposed, FitPart
-from ml_core.linear.likelihood_report import wald
+from ml_core.linear.likelihood_report import inflation, wald
 from ml_core.linear.likelihood_rows import Fitted, put_rows
 from ml_core.solvers.base import Steps
 from ml_core.solvers.linear_objective import LinearObjective
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ml_core.linear.generalized_linear_model import GeneralizedLinearModel
 
 EPS = float(np.finfo(float).eps)
-COLUMNS = ("term", "estimate", "standard_error", "statistic", "p_value", "lower", "upper", "reason")
+COLUMNS = ("term", "estimate", "standard_error", "statistic", "p_value", "lower", "upper", "vif", "reason")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,9 @@ def _table(
     flat = np.abs(Q[:, values <= len(H) * SINGULAR * values[-1]]).max(axis=1, initial=0.0) > 1e-6
     M = problem.to_raw()
     with np.errstate(over="ignore", invalid="ignore"):
-        cov = M @ inverse(H)(np.eye(D)) @ M.T * found.dispersion
+        C = inverse(H)(np.eye(D))
+        cov = M @ C @ M.T * found.dispersion
+    vif = inflation(H, C, 1, problem.fit_intercept)
     raw = M @ v
     if found.freedom <= 0:
         reason = reason or "no_degrees_of_freedom"
@@ -127,5 +129,6 @@ def _table(
     for j in [D - 1, *range(D - 1)] if problem.fit_intercept else range(D):
         name = "intercept" if problem.fit_intercept and j == D - 1 else terms[j]
         why = reason or ("collinear" if flat[j] else None if np.isfinite(cov[j, j]) else "overflow")
-        rows.append([name, *wald(float(raw[j]), float(cov[j, j]), why, found.freedom if estimated else np.inf)])
+        rows.append([name, *wald(float(raw[j]), float(cov[j, j]), why,
+                                 found.freedom if estimated else np.inf, vif[j])])  # fmt: skip
     return Table(COLUMNS, rows)

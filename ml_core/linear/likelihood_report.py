@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.solvers.base import Steps
 from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import Frame, Sums
@@ -16,8 +16,10 @@ from ml_core.solvers.newton import SINGULAR, inverse
 
 EPS = float(np.finfo(float).eps)
 LEVEL = 0.95
+NOT_IN_MEMORY = Notice("rows_not_in_memory", "leverages, residuals and Cook's distances take all rows in memory and "
+                       "are not given", "ask for the diagnostics of a sample of the rows")  # fmt: skip
 SETTLED = 1e-9  # a Newton step this small leaves rounding
-COLUMNS = ("score", "term", "estimate", "standard_error", "z", "p_value", "lower", "upper", "reason")
+COLUMNS = ("score", "term", "estimate", "standard_error", "z", "p_value", "lower", "upper", "vif", "reason")
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,12 @@ def _table(
     D, q = problem.shape
     K = len(labels)
     M = np.kron(problem.to_raw(), np.eye(q))
-    root = None
+    root, vif = None, [np.nan] * D
     if reason is None:
         with np.errstate(over="ignore", invalid="ignore"):
-            root = M @ inverse(H)(np.eye(len(H))) @ M.T
+            C = inverse(H)(np.eye(len(H)))
+            root = M @ C @ M.T
+        vif = inflation(H, C, q, problem.fit_intercept)
     basis = np.ones((1, 1)) if K == 2 else problem.loss.basis  # type: ignore[attr-defined]
     raw = (M @ v).reshape(D, q) @ basis.T
     lost = flat.reshape(D, q).max(axis=1)
@@ -183,19 +187,36 @@ def _table(
                 at = slice(j * q, (j + 1) * q)
                 variance = float(basis[c] @ root[at, at] @ basis[c])
             why = reason or ("collinear" if lost[j] else None if np.isfinite(variance) else "overflow")
-            rows.append([labels[1] if K == 2 else labels[c], term, *wald(float(raw[j, c]), variance, why)])
+            rows.append([labels[1] if K == 2 else labels[c], term, *wald(float(raw[j, c]), variance, why, vif=vif[j])])
     return Table(COLUMNS, rows)
 
 
-def wald(estimate: float, variance: float, reason: str | None, freedom: float = np.inf) -> list[object]:
-    """Estimate, standard error, z (t of `freedom` degrees), two-sided p, interval, and why they are missing."""
+def inflation(H: Matrix, C: Matrix, q: int, intercept: bool) -> list[float]:
+    """(D,) how much the other columns widen a slope's squared error, NaN of the intercept, which is the last term.
+
+    Of information H and covariance C (D q, D q), q scores per column: det(Cⱼⱼ Sⱼⱼ)^(1/q), S the information once the
+    intercept is fitted. One score in least squares: 1/(1 - Rⱼ²). Source: Fox, Monette (1992), Generalized collinearity
+    diagnostics, JASA 87.
+    """
+    d = len(H) // q - intercept
+    at = [slice(j * q, (j + 1) * q) for j in range(d)]
+    if intercept:
+        H = H[:-q, :-q] - H[:-q, -q:] @ inverse(H[-q:, -q:])(H[-q:, :-q])
+    each = [max(float(np.linalg.det(C[i, i] @ H[i, i])), 0.0) ** (1 / q) for i in at]
+    return [*each, *[np.nan] * intercept]
+
+
+def wald(
+    estimate: float, variance: float, reason: str | None, freedom: float = np.inf, vif: float = np.nan
+) -> list[object]:
+    """Estimate, standard error, z (t of `freedom` degrees), two-sided p, interval, VIF, and why they are missing."""
     if reason is None and variance <= 0:
         reason = "reference"
     if reason is not None:
-        return [estimate, None, None, None, None, None, reason]
+        return [estimate, None, None, None, None, None, None, reason]
     se = float(np.sqrt(variance))
     z = estimate / se
     normal = freedom == np.inf
     half = float(ndtri(0.5 + LEVEL / 2) if normal else stdtrit(freedom, 0.5 + LEVEL / 2)) * se
     p = 2 * float(ndtr(-abs(z)) if normal else stdtr(freedom, -abs(z)))
-    return [estimate, se, z, p, estimate - half, estimate + half, None]
+    return [estimate, se, z, p, estimate - half, estimate + half, vif if np.isfinite(vif) else None, None]

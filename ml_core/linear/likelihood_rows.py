@@ -19,6 +19,7 @@ from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.newton import inverse
 
 BLOCK = 1 << 14
+CELLS = 1 << 20
 SHOWN = 20
 DRAWN = 1000
 FULL = 1e-10
@@ -73,28 +74,61 @@ def put_rows(out: Diagnostics, f: Fitted, design: Callable[[slice], Matrix], cov
     with np.errstate(divide="ignore", invalid="ignore"):
         studentized = r / np.sqrt(f.dispersion * rest)
         cook = r**2 * h / (f.dispersion * max(f.parameters, 1.0) * rest**2)
+    _put(out, f.eta, (f.target, f.mean, r, d, h, studentized, cook))
+
+
+def _put(out: Diagnostics, place: Vector, columns: tuple[Vector, ...]) -> None:
+    """Summary, table and curve of the figures that COLUMNS names; `place` (n,) is where the curve shows a row."""
+    _, _, r, d, h, studentized, cook = columns
     out.summary |= {
         "largest_leverage": float(h.max()), "largest_cook_distance": _largest(cook),
         "largest_studentized_residual": _largest(np.abs(studentized)),
     }  # fmt: skip
     order = np.argsort(-np.where(np.isnan(cook), -1.0, cook), kind="stable")[:SHOWN]
-    columns = (f.target, f.mean, r, d, h, studentized, cook)
     rows = [[int(i), *(float(v[i]) if np.isfinite(v[i]) else None for v in columns)] for i in order]
     out.tables["influential_rows"] = Table(COLUMNS, rows)
-    some = slice(None, None, -(-n // DRAWN))
-    out.curves["residuals"] = {"x": f.eta[some], "pearson": r[some], "deviance": d[some]}
+    some = slice(None, None, -(-len(h) // DRAWN))
+    out.curves["residuals"] = {"x": place[some], "pearson": r[some], "deviance": d[some]}
+
+
+def _design(problem: LinearObjective, some: slice) -> Matrix:
+    """Rows in the units of the flat unknowns."""
+    Z = (problem.X[some] - problem.columns.mean) / problem.columns.scale
+    return np.hstack([Z, np.ones((len(Z), int(problem.fit_intercept)))])
 
 
 def put_class_rows(out: Diagnostics, problem: LinearObjective, v: Vector) -> None:
     """The same of a logistic fit of two classes."""
-
-    def design(some: slice) -> Matrix:
-        Z = (problem.X[some] - problem.columns.mean) / problem.columns.scale
-        return np.hstack([Z, np.ones((len(Z), int(problem.fit_intercept)))])
-
     eta, parameters = problem.predictor(v)[:, 0], float(out.summary["parameters"] or 0)
     f = Fitted(FAMILIES["binomial", "logit"], problem.y, eta, np.ones(len(eta)), 1.0, parameters)
-    put_rows(out, f, design, inverse(problem.second(v)[2])(np.eye(problem.size)))
+    put_rows(out, f, lambda some: _design(problem, some), inverse(problem.second(v)[2])(np.eye(problem.size)))
+
+
+def put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector) -> None:
+    """The same of a softmax fit, target and fitted being the class's number and its probability; O(n (D q)²) in blocks.
+
+    With M = Zᵢ H⁻¹ Zᵢᵀ and the curvature V of one copy, (q, q), the leverage is tr(V M); Cook's distance is
+    uᵀ M u / p, u = (I - V M)⁻¹ r with the slopes r of the loss. Pearson's residual is √Σₖ (yₖ - pₖ)²/pₖ, the deviance's
+    √(2ℓ): both without a sign. Source: Lesaffre, Albert (1989), Multiple-group logistic regression diagnostics, Applied
+    Statistics 38.
+    """
+    n, (D, q) = len(problem.y), problem.shape
+    C = inverse(problem.second(v)[2])(np.eye(problem.size)).reshape(D, q, D, q)
+    value, slope, curve = problem.loss.all(problem.predictor(v), problem.y)
+    h, cook = np.empty(n), np.empty(n)
+    each = max(1, CELLS // (problem.size * q))
+    for a in range(0, n, each):
+        Z, r = _design(problem, slice(a, a + each)), slope[a : a + each, :, None]
+        M = np.einsum("nd,dkel,ne->nkl", Z, C, Z, optimize=True)
+        B = curve[a : a + each] @ M
+        h[a : a + each] = np.trace(B, axis1=1, axis2=2)
+        alone = np.linalg.eigvals(B).real.max(axis=1) >= 1 - FULL
+        B[alone] = 0.0
+        u = np.linalg.solve(np.eye(q) - B, r)
+        moved = (u.transpose(0, 2, 1) @ M @ u)[:, 0, 0] / max(float(out.summary["parameters"] or 0), 1.0)
+        cook[a : a + each] = np.where(alone, np.nan, moved)
+    own = np.exp(-value)
+    _put(out, own, (problem.y, own, np.sqrt(np.expm1(value)), np.sqrt(2 * value), h, np.full(n, np.nan), cook))
 
 
 def _largest(values: Vector) -> float | None:

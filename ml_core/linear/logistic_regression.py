@@ -13,8 +13,8 @@ from ml_core.base import Classifier, Cost
 from ml_core.capabilities import HasProba, Scores, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.class_weights import ClassWeight, class_weights
-from ml_core.linear.likelihood_report import report
-from ml_core.linear.likelihood_rows import put_class_rows
+from ml_core.linear.likelihood_report import NOT_IN_MEMORY, report
+from ml_core.linear.likelihood_rows import put_class_rows, put_multinomial_rows
 from ml_core.losses.base import TwiceSmooth
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.softmax import Softmax
@@ -215,16 +215,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return U if len(self.classes_) == 2 else U[:, 1:] - U[:, :1]
 
     def _note_findings(self, problem: LinearObjective, found: Separation) -> None:
-        d = problem.X.shape[1]
-        self.separation_ = found.kind
-        self.separating_direction_ = np.ascontiguousarray((found.direction[:d] / problem.columns.scale[:, None]).T)
-        if found.kind != "none":
-            used = np.flatnonzero(np.abs(found.direction[:d]).max(axis=1) > 1e-6).tolist()
-            how = "completely" if found.kind == "complete" else "up to rows on the boundary"
-            self._note("separable", f"columns {listed(used)} separate the classes {how}: the likelihood has no "
-                       "maximum and the coefficients would grow without bound; the fit stopped at a finite point",
-                       "set alpha > 0 (a penalty), take penalty firth of penalized_logistic_regression, or drop these "
-                       "columns; see separating_direction_")  # fmt: skip
+        self._keep_separation(problem, found, "the coefficients would grow without bound; the fit stopped at a finite "
+                              "point", "set alpha > 0 (a penalty), take penalty firth of penalized_logistic_regression")
         solution = self.solution_
         if not solution.converged and self.separation_ == "none":
             self._note("not_converged", f"{self.solver} stopped after {solution.n_iter} steps ({solution.reason})",
@@ -235,6 +227,17 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
                        "is 0", "drop them")  # fmt: skip
         if len(self.classes_) > 2 and self.threshold != 0.5:
             self._note("threshold_unused", "threshold applies to two classes; the largest probability decides", "")
+
+    def _keep_separation(self, problem: LinearObjective, found: Separation, outcome: str, remedy: str) -> None:
+        """The kind and direction of a separation, and the notice that names its columns."""
+        d = problem.X.shape[1]
+        self.separation_ = found.kind
+        self.separating_direction_ = np.ascontiguousarray((found.direction[:d] / problem.columns.scale[:, None]).T)
+        if found.kind != "none":
+            used = np.flatnonzero(np.abs(found.direction[:d]).max(axis=1) > 1e-6).tolist()
+            how = "completely" if found.kind == "complete" else "up to rows on the boundary"
+            self._note("separable", f"columns {listed(used)} separate the classes {how}: the likelihood has no maximum "
+                       f"and {outcome}", f"{remedy}, or drop these columns; see separating_direction_")  # fmt: skip
 
     def _basis(self) -> Matrix:
         """B (K, q), or (1, 1): from the q independent score vectors to those of coef_ and intercept_."""
@@ -269,13 +272,16 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         problem = self._problem(X, y, s)
         out = answered(self._report(problem.columns), lambda part: part(X, y, s))
-        if len(self.classes_) == 2 and self.separation_ == "none" and len(problem.y) == len(y):
-            put_class_rows(out, problem, problem.pack(*self._contract()))
+        if self.separation_ == "none" and len(problem.y) == len(y):
+            put = put_class_rows if len(self.classes_) == 2 else put_multinomial_rows
+            put(out, problem, problem.pack(*self._contract()))
         return out
 
     def _audit(self, census: Census) -> Passes:
         found: ClassColumns = yield ClassColumnsPart(len(self.classes_))
-        return (yield from self._report(columns_of(found.scaled(self.class_weight_), self.fit_intercept)))
+        out = yield from self._report(columns_of(found.scaled(self.class_weight_), self.fit_intercept))
+        out.warnings.append(NOT_IN_MEMORY)
+        return out
 
     def _report(self, columns: Columns) -> Steps[Diagnostics]:
         frame, labels = self._frame(columns), [str(c) for c in self.classes_]

@@ -18,9 +18,17 @@ from ml_core.losses.logistic import Logistic
 from ml_core.naming import listed
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
+from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import ClassFactors
 from ml_core.solvers.prox_newton import Sparse, prox_newton
+from ml_core.solvers.separation import MOST_UNKNOWNS, Separation, separation
 from ml_core.sums import Census, Passes
+
+SEPARATED = {  # what follows from separation, and the remedy
+    "l1": ("alpha, not the rows, says how large the coefficients are", "take penalty firth, which needs no alpha"),
+    "firth": ("the penalty alone keeps the coefficients finite: read their intervals by the profile",
+              "keep this penalty, or take l1 or l2"),
+}  # fmt: skip
 
 
 @algorithm("penalized_logistic_regression")
@@ -86,11 +94,11 @@ class PenalizedLogisticRegression(LogisticRegression):
             super()._fit(X, y, s)
             return
         self.class_weight_ = self._class_weights(float(s.sum()), np.bincount(y, s, 2))
-        self.separation_, self.separating_direction_ = "none", np.zeros((1, X.shape[1]))
         if self.penalty == "l1":
             self._fit_sparse(self._sparse(X, y, s))
         else:
             self._fit_firth(self._firth(X, y, s))
+        self._look_for_separation(self._problem(X, y, s))
 
     def _fit_sparse(self, problem: Sparse) -> None:
         found, end = prox_newton(problem, tol=float(self.tol), max_iter=int(self.max_iter))
@@ -111,6 +119,14 @@ class PenalizedLogisticRegression(LogisticRegression):
         if lost:
             self._note("collinear", f"these rows do not tell columns {listed(lost)} apart: of the slopes that fit "
                        "equally well these are the shortest in standard units", "drop columns")  # fmt: skip
+
+    def _look_for_separation(self, problem: LinearObjective) -> None:
+        """Whether the likelihood alone would have no maximum, by programs of at most MOST_UNKNOWNS unknowns."""
+        hint = self._differences(problem, problem.pack(self.coef_, self.intercept_))
+        found = Separation("none", np.zeros_like(hint))
+        if hint.size <= MOST_UNKNOWNS:
+            found = separation(problem.standardised(), problem.y.astype(np.int64), 2, hint)
+        self._keep_separation(problem, found, *SEPARATED[self.penalty])
 
     def _passes(self, census: Census) -> Passes:
         if self.penalty != "l2":
@@ -145,4 +161,6 @@ class PenalizedLogisticRegression(LogisticRegression):
         else:
             out = firth_report(self._firth(X, y, s), w, b, label)
         out.traces["objective"] = self.solution_.trace
+        if self.separation_ != "none":
+            out.matrices["separating_direction"] = self.separating_direction_
         return out
