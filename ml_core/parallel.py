@@ -65,9 +65,12 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
 
 @contextmanager
-def team() -> Iterator[Callable[[Callable[[T], R], Sequence[T]], list[R]]]:
-    """Gives `each(function, items)`, which runs the items on threads kept for the block and waits for all of them."""
-    n = threads()
+def team(worth: bool = True) -> Iterator[Callable[[Callable[[T], R], Sequence[T]], list[R]]]:
+    """Gives `each(function, items)`, which runs the items on threads kept for the block and waits for all of them.
+
+    Without `worth`, work too small to share, they run here.
+    """
+    n = threads() if worth else 1
     if n <= 1:
         yield lambda function, items: list(map(function, items))
         return

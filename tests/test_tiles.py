@@ -62,10 +62,24 @@ def test_a_nearly_singular_matrix_gets_jitter_and_its_upper_triangle_back() -> N
     np.testing.assert_allclose(L @ L.T, before + jitter * np.eye(700), atol=1e-12)
 
 
-@pytest.mark.parametrize("A", [np.eye(4)[::2, ::2], np.eye(4, dtype=np.float32), np.ones((2, 3))])
+@pytest.mark.parametrize("A", [np.eye(4)[::2, ::2], np.eye(4, dtype=np.float16), np.ones((2, 3))])
 def test_other_layouts_are_refused(A: np.ndarray) -> None:
     with pytest.raises(TypeError, match="C-ordered"):
         tiles.cholesky(A)
+
+
+def test_a_factor_in_single_precision_may_stand_in_rows_that_are_longer() -> None:
+    A, B = kernel(600), np.random.default_rng(0).normal(size=(3, 600)).astype(np.float32)
+    held = np.full((600, 1300), np.nan, dtype=np.float32)
+    held[:, :600] = A
+    L, right = held[:, :600], B.copy()
+    assert tiles.cholesky(L)
+    assert np.isnan(held[:, 600:]).all()
+    np.testing.assert_allclose(np.tril(L), np.linalg.cholesky(A), atol=1e-4)
+    tiles.solved(L, right)
+    np.testing.assert_allclose(right @ A, B, atol=1e-3)
+    with pytest.raises(TypeError, match="right sides"):
+        tiles.solved(L, B.astype(np.float64))
 
 
 def test_a_failure_in_a_team_reaches_the_caller() -> None:

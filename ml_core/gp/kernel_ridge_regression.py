@@ -17,6 +17,7 @@ from ml_core.gp.expansion import Expansion, ask_for, chosen
 from ml_core.gp.task import coefficients
 from ml_core.kernels import Kernel, KernelSpec
 from ml_core.numerics.positive import factor, invert, solve
+from ml_core.numerics.refined import refined
 from ml_core.registry import algorithm
 
 MOST_LEFT_OUT = 5000
@@ -31,9 +32,10 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
 
     min over f, b of  Σᵢ sᵢ (yᵢ - f(xᵢ) - b)² + alpha ‖f‖², f = Σᵢ aᵢ k(xᵢ, ·): (K + alpha S⁻¹)a = y - b with
     Σ aᵢ = 0 where the intercept is free (the same as centring K and y); with a `penalised` intercept the kernel is
-    k + 1. O(n³/3) by Cholesky, 8n² bytes. With the linear kernel it is ridge regression; with alpha = s2/τ² it
-    is the mean of a Gaussian process. Left out, row i has the residual aᵢ/[(K + alpha S⁻¹)⁻¹]ᵢᵢ (b taken out).
-    Integer weights repeat rows.
+    k + 1. O(n³/3) by Cholesky, 8n² bytes; of 1000 rows and more whose alpha bounds the condition, the factor is in
+    single precision and the solution refined to double. With the linear kernel it is ridge regression; with alpha =
+    s2/τ² it is the mean of a Gaussian process. Left out, row i has the residual aᵢ/[(K + alpha S⁻¹)⁻¹]ᵢᵢ (b taken
+    out). Integer weights repeat rows.
 
     References
     ----------
@@ -76,8 +78,7 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         progress.tick(0, 2, "steps")
         C = self._system(X, s)
         progress.tick(1, 2, "steps")
-        self.jitter_ = factor(C)
-        a, b = self._weights(C, Y)
+        a, b = self._weights(C, Y, s)
         if self.intercept == "penalised":
             b = a.sum(axis=0)
         self.expansion_ = Expansion(self.kernel_, X, a, b)
@@ -96,10 +97,14 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
     def _basis(self, n: int) -> Matrix:
         return np.ones((n, 1 if self.intercept == "free" else 0))
 
-    def _weights(self, L: Matrix, Y: Matrix) -> tuple[Matrix, Vector]:
-        """a (n, q) and b (q,) from the factor."""
+    def _weights(self, C: Matrix, Y: Matrix, s: Vector) -> tuple[Matrix, Vector]:
+        """a (n, q) and b (q,); the lower triangle of C is overwritten."""
         H, q = self._basis(len(Y)), Y.shape[1]
-        both = solve(L, np.hstack([Y, H]))
+        right = np.hstack([Y, H])
+        found, self.jitter_ = refined(C, right, self.alpha / float(s.max())), 0.0
+        if found is None:
+            self.jitter_ = factor(C)
+        both = solve(C, right) if found is None else found
         beta = coefficients(H, both[:, :q], both[:, q:])[1] if H.shape[1] else np.zeros((0, q))
         return both[:, :q] - both[:, q:] @ beta, H[0] @ beta
 

@@ -15,11 +15,13 @@ from ml_core.errors import InvalidParameter
 from ml_core.kernels.base import Kernel, Pull
 from ml_core.kernels.traces import row_gaps, weighted_gaps
 from ml_core.numerics.exponential import decayed
+from ml_core.parallel import team
 
 EPS = float(np.finfo(float).eps)
 EXPANSION_ERROR = 1e-12
 EXPANSION_COLUMNS = 24
 BLOCK = 64
+SPREAD_ROWS = 1500
 NEAR = 0.01
 MEDIAN_ROWS = 1000
 SHORT = 1e100
@@ -152,21 +154,25 @@ class Lengths(Radial):
         return self._values(A, B, False)[0]
 
     def _values(self, S: Matrix, T: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
-        """`_profile` of all pairs of scaled rows; of rows with themselves, one triangle in cache-sized strips."""
+        """`_profile` of all pairs of scaled rows; of rows with themselves, one triangle in strips, on threads."""
         if len(S) == 1:
             return self._profile(row_gaps(S, T), slope)
         if S is not T or S.shape[1] >= EXPANSION_COLUMNS:
             return self._profile(fast_squared_distances(S, T), slope)
         n = len(S)
+        k, g = self._profile(squared_distances(S[:1], S[:1]), slope)
         K = np.empty((n, n))
-        G = K
-        for i in range(0, n, BLOCK):
+        G = K if g is k or g is None else np.empty((n, n))
+
+        def strip(i: int) -> None:
             j = min(i + BLOCK, n)
             k, g = self._profile(squared_distances(S[i:j], S[:j]), slope)
             K[i:j, :j], K[:i, i:j] = k, k[:, :i].T
-            if g is not None and g is not k:
-                G = np.empty((n, n)) if G is K else G
+            if G is not K and g is not None:
                 G[i:j, :j], G[:i, i:j] = g, g[:, :i].T
+
+        with team(n >= SPREAD_ROWS) as each:
+            each(strip, range(0, n, BLOCK))
         return K, G
 
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:

@@ -35,7 +35,7 @@ def factor(A: Matrix) -> float:
         if not np.isfinite(diagonal).all():
             break
         jitter = 10.0 * jitter if jitter else FIRST_JITTER
-        _restore(A, diagonal + jitter * scale)
+        restore(A, diagonal + jitter * scale)
     raise LinAlgError("the matrix is not positive definite, nor nearly so")
 
 
@@ -48,7 +48,8 @@ def _sound(A: Matrix, diagonal: Vector) -> bool:
     return bool((A.diagonal() ** 2 > SOUND * np.abs(diagonal)).all())
 
 
-def _restore(A: Matrix, diagonal: Vector) -> None:
+def restore(A: Matrix, diagonal: Vector) -> None:
+    """The lower triangle of A (n, n) from its upper one, and this diagonal."""
     for i in range(1, len(A)):
         A[i, :i] = A[:i, i]
     A[np.diag_indices_from(A)] = diagonal
