@@ -22,7 +22,7 @@ import numpy as np
 
 from ml_core import naming, params, validation
 from ml_core.arrays import Codes, Labels, Matrix, Vector
-from ml_core.certificates import Diagnostics, Notice
+from ml_core.certificates import REMEDY, Diagnostics, Notice, with_failures
 from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.numerics.column_moments import explained_share
 from ml_core.validation import check_query
@@ -55,6 +55,7 @@ class Estimator:
     largest: ClassVar[float] = float("inf")  # magnitude of a cell that fit takes; classes that sum squares set SQUARES
     complexity: ClassVar[str] = "O(n d)"
     tags: ClassVar[tuple[str, ...]] = ()
+    remedy: ClassVar[str] = REMEDY  # advice of the notice that a certificate fails
     example_params: ClassVar[dict[str, Any]] = {}
 
     n_features_in_: int
@@ -152,7 +153,7 @@ class Estimator:
         """Certificates and statistics of this fit, recomputed from the fitted parameters and the data given here."""
         check_query(self, X)
         out: Diagnostics = self._diagnose(*self._checked(X, y, sample_weight, fresh=False))  # type: ignore[attr-defined]
-        out.warnings = [*self.notices_, *out.warnings]
+        out.warnings = with_failures([*self.notices_, *out.warnings], out.certificates, self.remedy)
         out.tables = {k: naming.told(t) for k, t in out.tables.items()}
         return out
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ml_core.arrays import Vector
+
+FAILED = "certificate_fails"
+REMEDY = ("rely on the answer only as far as the value says; columns of z-scores (standard_scaler in a pipeline), "
+          "weights near 1 and more steps help")  # fmt: skip
+"""What to do where a certificate fails and the algorithm does not know better."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,12 @@ class Certificate:
         if math.isnan(self.value):
             return False
         return bool(self.value >= self.tolerance if self.at_least else self.value <= self.tolerance)
+
+    def failure(self, remedy: str) -> Notice:
+        """The notice of a certificate that does not hold."""
+        side = "at least" if self.at_least else "at most"
+        text = f"certificate {self.name} does not hold: {self.value:.3g} where {side} {self.tolerance:.3g} was due"
+        return Notice(FAILED, f"{text} ({self.meaning})", remedy)
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as the contract writes it."""
@@ -76,6 +88,15 @@ class Diagnostics:
             "matrices": plain(self.matrices),
             "warnings": [{"code": w.code, "message": w.message, "advice": w.advice} for w in self.warnings],
         }
+
+
+def with_failures(notices: Iterable[Notice], certificates: Iterable[Certificate], remedy: str) -> list[Notice]:
+    """The notices, and one for each certificate that fails and that none of them names: none fails in silence."""
+    out = list(notices)
+    for c in certificates:
+        if not c.holds and not any(n.code == FAILED and f"certificate {c.name} " in n.message for n in out):
+            out.append(c.failure(remedy))
+    return out
 
 
 def finite(x: float) -> float | None:

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 import ml_core
 from ml_core import params
 from ml_core.base import Cost, Estimator
-from ml_core.certificates import Certificate, Notice, plain
+from ml_core.certificates import REMEDY, Certificate, Notice, plain, with_failures
 from ml_core.errors import InvalidParameter, Issue, UnknownName
 
 C = TypeVar("C", bound=type[Estimator])
@@ -103,11 +103,12 @@ class Function:
     def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Validate JSON arguments, compute, and return `{"result", "certificates", "warnings"}` as JSON."""
         answer = self.call(**params.validate(self.call, arguments, pointer=""))
+        warnings = with_failures(answer.warnings, answer.certificates, REMEDY)
         result = {f.name: plain(getattr(answer.value, f.name)) for f in fields(answer.value)}
         return {
             "result": result,
             "certificates": [c.to_json() for c in answer.certificates],
-            "warnings": [{"code": w.code, "message": w.message, "advice": w.advice} for w in answer.warnings],
+            "warnings": [{"code": w.code, "message": w.message, "advice": w.advice} for w in warnings],
         }
 
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import null_space
+from scipy.linalg import null_space, svd
 from scipy.special import ndtri
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
-from ml_core.numerics.cholesky import Cholesky
 from ml_core.solvers.gaussian_linear import LOG_2PI, Sums, bounds, gradient
 from ml_core.statistics import Moments
 from ml_core.sums import Passes
@@ -142,8 +141,11 @@ def _direct_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float
         B, e, logs = C @ B, C @ e, -0.5 * float(np.log(len(X)))
     if not len(e):
         return logs
-    factor = Cholesky.of(B @ B.T + m.noise_variance_ * np.eye(len(e)), jitter=False)
-    return float(logs - 0.5 * (factor.quadratic(e[None])[0] + factor.logdet + len(e) * LOG_2PI))
+    U, sizes, _ = svd(B, full_matrices=False)
+    variance, inside = m.noise_variance_ + sizes**2, U.T @ e
+    square = inside**2 @ (1.0 / variance) + np.sum((e - U @ inside) ** 2) / m.noise_variance_
+    logdet = np.log(variance).sum() + (len(e) - len(sizes)) * np.log(m.noise_variance_)
+    return float(logs - 0.5 * (square + logdet + len(e) * LOG_2PI))
 
 
 def _evidence_gradient(m: BayesianLinearRegression, total: float) -> Certificate:

@@ -23,6 +23,7 @@ from ml_core.preprocessing.polynomial_features import PolynomialFeatures
 from ml_core.registry import algorithm
 
 EXPANDED = 200
+LARGEST = Fraction(np.finfo(float).max)
 
 
 @algorithm("polynomial_regression")
@@ -142,7 +143,10 @@ class PolynomialRegression(Weighted, MultiOutput, Regressor):
         return out
 
     def _raw(self) -> Table:
-        """The coefficients of the powers of x, from those of u = (x - middle)/half, in exact fractions."""
+        """The coefficients of the powers of x, from those of u = (x - middle)/half, in exact fractions.
+
+        None where one is larger than any double.
+        """
         d, names = len(self.middle_), ["1", *self._names(self.basis_)]
         powers = [(0,) * d, *map(tuple, self.basis_.monomials_.exponents(d).tolist())]
         W = np.vstack([np.ravel(self.model_.intercept_)[None], np.atleast_2d(self.model_.coef_).T])
@@ -155,7 +159,7 @@ class PolynomialRegression(Weighted, MultiOutput, Regressor):
                 for f in product(*(range(p + 1) for p in e)) if whole else ():
                     part = math.prod(math.comb(p, q) * (-m) ** (p - q) for m, p, q in zip(middle, e, f, strict=True))
                     sums[f] = sums.get(f, Fraction(0)) + whole * part
-            rows += [[k, name, float(sums[e])] for name, e in zip(names, powers, strict=True)]
+            rows += [[k, name, _double(sums[e])] for name, e in zip(names, powers, strict=True)]
         return Table(("output", "term", "estimate"), rows)
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
@@ -172,3 +176,8 @@ def _errors(model: Any, Z: Matrix, y: Vector | Matrix, s: Vector) -> tuple[float
 
     left = mean(y - model.left_out(Z, y, s))
     return mean(y - model.predict(Z)), left if np.isfinite(left) else None
+
+
+def _double(x: Fraction) -> float | None:
+    """The nearest double, None beyond the largest."""
+    return float(x) if abs(x) <= LARGEST else None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ml_core import naming
-from ml_core.certificates import Certificate, Diagnostics, Notice
+from ml_core.certificates import Certificate, Diagnostics, Notice, with_failures
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table import TabularModel
 from service.errors import Unsupported
@@ -109,6 +109,7 @@ def _after_forget(old: Any, new: Any, rows: tuple[Any, ...]) -> tuple[Diagnostic
         off = _apart(getattr(old, method)(rows[0]), getattr(back, method)(rows[0]))
         meaning = "learning the rows again gives the answers of the old version"
         out.certificates.append(Certificate("forgotten_rows_return", off, RETURN_DIGITS, meaning))
+        out.warnings = with_failures(out.warnings, out.certificates, new.remedy)
     return out, None
 
 
