@@ -46,16 +46,18 @@ if _FOLDER is not None:
     numba.config.CACHE_DIR = str(_FOLDER)
 
 
-def compiled(warm: Callable[[], tuple[Any, ...]], *, early: bool = False) -> Callable[[F], F]:
+def compiled(warm: Callable[[], tuple[Any, ...]], *, early: bool = False, allocates: bool = True) -> Callable[[F], F]:
     """Compile a function of arrays and scalars with numba.
 
     `warm()` gives small arguments of the types used in earnest (give both writable and read-only arrays where models
     are memory-mapped); `warm_up` calls the function with them so that a worker or an image starts hot, those first
-    that somebody may wait for `early`, soon after the start.
+    that somebody may wait for `early`, soon after the start. A loop that makes no array, with helpers that are
+    `uncounted`, says `allocates=False`: it is spared two locked additions per array and call of a helper, which count
+    references, and for which threads that share an argument wait.
     """
 
     def decorate(function: F) -> F:
-        fast = numba.njit(cache=_FOLDER is not None, nogil=True)(function)
+        fast = numba.njit(cache=_FOLDER is not None, nogil=True, _nrt=allocates)(function)
         _warm.insert(0 if early else len(_warm), (fast, warm))
         return fast
 
@@ -75,6 +77,11 @@ def regrouped(function: F) -> F:
 def merged(function: F) -> F:
     """Like `inner`, but copied into its callers: for helpers so short that passing arguments is the work."""
     return numba.njit(cache=_FOLDER is not None, nogil=True, forceinline=True)(function)
+
+
+def uncounted(function: F) -> F:
+    """Like `merged`, for the helpers of a loop that does not allocate: they make no array either."""
+    return numba.njit(cache=_FOLDER is not None, nogil=True, forceinline=True, _nrt=False)(function)
 
 
 def read_only(*arrays: Any) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ml_core.numerics.jit import merged
+from ml_core.numerics.jit import uncounted
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int = Any  # of Python or of NumPy
@@ -43,7 +43,7 @@ word: Any = intrinsic(_word)
 low_zeros: Any = intrinsic(_low_zeros)
 
 
-@merged
+@uncounted
 def few_digits(data: Bytes, at: Int, mantissa: Int) -> tuple[Int, Int]:
     """Where a run of digits ends, and the mantissa with them at its end; one at a time."""
     d = np.int64(data[np.uintp(at)]) - ZERO
@@ -54,7 +54,7 @@ def few_digits(data: Bytes, at: Int, mantissa: Int) -> tuple[Int, Int]:
     return at, mantissa
 
 
-@merged
+@uncounted
 def many_digits(data: Bytes, at: Int, mantissa: Int) -> tuple[Int, Int]:
     """The same by eight bytes at once: no branch depends on how many of them are digits."""
     tops = np.uint64(0x8080808080808080)
@@ -73,7 +73,7 @@ def many_digits(data: Bytes, at: Int, mantissa: Int) -> tuple[Int, Int]:
     return few_digits(data, at, mantissa)
 
 
-@merged
+@uncounted
 def _eight(w: np.uint64) -> Int:
     """The number of eight digits, the first of them in the lowest byte."""
     pairs = w * np.uint64(10) + (w >> np.uint64(8))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_core.numerics.jit import compiled, inner, merged, read_only
+from ml_core.numerics.jit import compiled, inner, read_only, uncounted
 from service.intake.digits import ZERO, few_digits, many_digits
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -41,7 +41,7 @@ def _powers() -> np.ndarray[Any, np.dtype[np.uint64]]:
 POWERS = _powers()
 
 
-@merged
+@uncounted
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """The 128 bits of a·b as high and low word."""
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -116,7 +116,7 @@ def _hard(data: Bytes, begin: Int, point: Int, end: Int) -> tuple[Int, Int]:
     return (stop, bits) if bits >= 0 else (-1, 0)
 
 
-@merged
+@uncounted
 def _number(data: Bytes, at: Int, decimal: Int) -> tuple[Int, Int]:
     """The decimal number that begins here: where it ends, and the bits of its value; (−1, 0) as in `_hard`.
 
@@ -145,7 +145,7 @@ def _number(data: Bytes, at: Int, decimal: Int) -> tuple[Int, Int]:
     return end, bits ^ (minus << 63)
 
 
-@merged
+@uncounted
 def _integer(data: Bytes, at: Int) -> tuple[Int, Int]:
     """The whole number of at most 18 digits that begins here and where it ends; (−1, 0) for another writing."""
     minus = data[at] == MINUS
@@ -156,7 +156,7 @@ def _integer(data: Bytes, at: Int) -> tuple[Int, Int]:
     return end, -value if minus else value
 
 
-@inner
+@uncounted
 def _is_word(data: Bytes, begin: Int, end: Int, words: Bytes, ends: Any) -> bool:
     """Whether the cell is one of the words, which stand one after the other and end at `ends`."""
     start = 0
@@ -173,7 +173,7 @@ def _is_word(data: Bytes, begin: Int, end: Int, words: Bytes, ends: Any) -> bool
     return False
 
 
-@merged
+@uncounted
 def _cell(data: Bytes, at: Int, delimiter: Int) -> tuple[Int, Int, Int, Int]:
     """Any cell: where it begins and ends without its quotes, its mark, and where the separator stands.
 
@@ -208,7 +208,7 @@ def _arguments() -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@compiled(_arguments, early=True)
+@compiled(_arguments, early=True, allocates=False)
 def scan(  # noqa: C901, PLR0912 - compiled loop
     data: Bytes, kinds: Any, slots: Any, delimiter: Int, decimal: Int, words: Bytes, ends: Any,
     whole: Any, marks: Any, places: Any, odd: Any,

@@ -12,7 +12,7 @@ from service.intake.kernels import DOUBLED, LF, MISSING, QUOTE, Bytes, Int
 LANES = 128
 
 
-@compiled(lambda: (*read_only(np.frombuffer(b"a\n", np.uint8)), 0), early=True)
+@compiled(lambda: (*read_only(np.frombuffer(b"a\n", np.uint8)), 0), early=True, allocates=False)
 def boundary(data: Bytes, inside: int) -> int:
     """Where the first record begins after a line feed outside quotes; the size when none does."""
     for at in range(data.size):
@@ -30,7 +30,7 @@ def _gathered() -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-@compiled(_gathered, early=True)
+@compiled(_gathered, early=True, allocates=False)
 def gather(data: Bytes, places: Any, marks: Bytes, offsets: Any, out: Bytes) -> None:
     """The bytes of the cells one after the other, doubled quotes made single; offsets (n + 1,) as Arrow has them."""
     to = 0
@@ -44,7 +44,7 @@ def gather(data: Bytes, places: Any, marks: Bytes, offsets: Any, out: Bytes) -> 
         offsets[row + 1] = to
 
 
-@compiled(lambda: read_only(np.frombuffer(b"ab" * LANES, np.uint8)), early=True)
+@compiled(lambda: read_only(np.frombuffer(b"ab" * LANES, np.uint8)), early=True, allocates=False)
 def census(data: Bytes) -> tuple[int, int, int]:
     """How many line feeds, double quotes and bytes beyond ASCII (or NUL) there are.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ml_core.numerics.jit import compiled, inner, merged, read_only
+from ml_core.numerics.jit import compiled, read_only, uncounted
 from service.intake.digits import WORD, word
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -26,12 +26,12 @@ def _texts() -> tuple[Any, ...]:
     return read_only(np.frombuffer(b"abab", np.uint8), np.array([0, 2, 4], np.int32), np.array([3], np.uint8))
 
 
-@inner
+@uncounted
 def _valid(bits: Bytes, row: Any) -> bool:
     return bits.size == 0 or (bits[row >> 3] >> (row & 7)) & 1 == 1
 
 
-@inner
+@uncounted
 def _equal(data: Bytes, at: Any, words: Bytes, start: Any, size: Any) -> bool:
     """Whether `size` bytes are the same."""
     for i in range(size):  # noqa: SIM110 - compiled
@@ -40,7 +40,7 @@ def _equal(data: Bytes, at: Any, words: Bytes, start: Any, size: Any) -> bool:
     return True
 
 
-@merged
+@uncounted
 def _tail(data: Bytes, at: Any, count: Any) -> Any:
     """The 1 to 7 bytes at `at` as one number."""
     if at + WORD <= data.size:
@@ -51,7 +51,7 @@ def _tail(data: Bytes, at: Any, count: Any) -> Any:
     return found
 
 
-@merged
+@uncounted
 def _hash(data: Bytes, at: Any, size: Any) -> Any:
     """64 bits of a text, eight bytes at once: multiplications by 2^64 over the golden ratio, halves folded between."""
     code = np.uint64(size) * GOLDEN
@@ -65,7 +65,7 @@ def _hash(data: Bytes, at: Any, size: Any) -> Any:
     return code * GOLDEN
 
 
-@merged
+@uncounted
 def _same(data: Bytes, at: Any, other: Any, size: Any) -> bool:
     """Whether two texts of one size have the same bytes, eight at once."""
     while size >= WORD:
@@ -75,7 +75,7 @@ def _same(data: Bytes, at: Any, other: Any, size: Any) -> bool:
     return size == 0 or _tail(data, at, size) == _tail(data, other, size)
 
 
-@compiled(lambda: (*_texts(), np.full(8, -1, np.int64)), early=True)
+@compiled(lambda: (*_texts(), np.full(8, -1, np.int64)), early=True, allocates=False)
 def distinct(data: Bytes, offsets: Any, bits: Bytes, table: Any) -> int:
     """How many different texts data[offsets[i]:offsets[i + 1]] there are; −1 where their hashes cluster.
 
@@ -107,10 +107,17 @@ def distinct(data: Bytes, offsets: Any, bits: Bytes, table: Any) -> int:
     return found
 
 
-@compiled(lambda: (*_texts(), *read_only(np.frombuffer(b"NA", np.uint8), np.array([0, 2]))), early=True)
-def may_have(data: Bytes, offsets: Any, bits: Bytes, words: Bytes, ends: Any) -> bool:
-    """Whether a text may be one of the words, with blanks around it perhaps; False is certain. `ends` of the words."""
-    first, longest, start = np.zeros(256, np.bool_), 0, 0
+def _words() -> tuple[Any, ...]:
+    return (*read_only(np.frombuffer(b"NA", np.uint8), np.array([0, 2])), np.zeros(256, np.bool_))
+
+
+@compiled(lambda: (*_texts(), *_words()), early=True, allocates=False)
+def may_have(data: Bytes, offsets: Any, bits: Bytes, words: Bytes, ends: Any, first: Any) -> bool:
+    """Whether a text may be one of the words, with blanks around it perhaps; False is certain.
+
+    `ends` of the words; `first` (256,), all False, is room to mark the bytes with which they begin.
+    """
+    longest, start = 0, 0
     for end in ends:
         longest = max(longest, end - start)
         if end > start:
@@ -153,7 +160,7 @@ def none_of(cells: pa.Array, words: Iterable[str]) -> bool:
     ends = np.cumsum([len(word) for word in known])
     packed = np.frombuffer(b"".join(known) or b" ", np.uint8)
     ends.flags.writeable = False
-    return not may_have(*_layout(cells), packed, ends)
+    return not may_have(*_layout(cells), packed, ends, np.zeros(256, np.bool_))
 
 
 def count_distinct(cells: pa.Array, folder: Path | None = None) -> int:
