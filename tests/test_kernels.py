@@ -40,6 +40,8 @@ from ml_core.kernels import (
 )
 from ml_core.kernels.kernel_functions import gaussian_kernel, linear_kernel
 from ml_core.kernels.stationary import fast_squared_distances, median_distance, squared_distances
+from ml_core.kernels.weighted import weighted_sums
+from ml_core.parallel import use_threads
 from ml_core.registry import functions
 
 EVERY: dict[str, Kernel] = {
@@ -96,6 +98,33 @@ def test_gram_is_cross_and_blocks_agree(k: Kernel) -> None:
     np.testing.assert_allclose(k(X, Z), k(Z, X).T, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(k(X[5:9], Z), k(X, Z)[5:9], rtol=1e-11, atol=1e-12)
     assert k(X[:0], Z).shape == (0, 11)
+
+
+@every
+def test_sums_of_many_rows_are_those_of_the_matrix_on_any_threads(k: Kernel) -> None:
+    many = np.random.default_rng(2).normal(size=(40_000, 3))
+    W = np.random.default_rng(3).normal(size=(37, 2))
+    want = k(many, X) @ W
+    np.testing.assert_allclose(k.against(X)(Z), k(Z, X), rtol=1e-12, atol=1e-12)
+    with use_threads(1):
+        once = weighted_sums(k, many, X, W)
+    with use_threads(3):
+        np.testing.assert_array_equal(weighted_sums(k, many, X, W), once)
+    np.testing.assert_allclose(once, want, rtol=1e-12, atol=1e-12 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("away", [0.0, 10.0, 1e4, 1e8])
+@pytest.mark.parametrize("k", [RBFKernel(2.0), 1e3 * RBFKernel(tuple(np.linspace(1.0, 3.0, 30)))])
+def test_values_against_many_rows_keep_their_digits_far_from_the_origin_and_from_each_other(
+    k: Kernel, away: float
+) -> None:
+    rng = np.random.default_rng(4)
+    B = rng.normal(size=(50, 30))
+    A = np.vstack([B[:20] + 0.01, rng.normal(size=(20, 30))])
+    for rows, others in ((A, B), (A + away, B + away), (np.vstack([A, A[:1] + away]), B)):
+        gap, factor = rows[:, None] - others, getattr(k, "factor", 1.0)
+        want = factor * np.exp(-0.5 * ((gap / np.asarray(getattr(k, "term", k).length_scale)) ** 2).sum(axis=-1))
+        np.testing.assert_allclose(k.against(others)(rows), want, rtol=1e-12, atol=1e-12 * factor)
 
 
 @every

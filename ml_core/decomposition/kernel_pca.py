@@ -16,11 +16,11 @@ from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.gp.expansion import ask_for, chosen
 from ml_core.kernels import Kernel, KernelSpec
+from ml_core.kernels.weighted import weighted_sums
 from ml_core.registry import algorithm
 from ml_core.solvers.spectrum import orient
 
 DROPPED = 1e-10
-BLOCK_BYTES = 1 << 25
 TINY = float(np.finfo(float).tiny)
 
 
@@ -119,9 +119,7 @@ class KernelPCA(Weighted, Transformer):
         self.discarded_variance_ = max(total - float(kept.sum()), 0.0)
 
     def _transform(self, X: Matrix) -> Matrix:
-        step = max(16, BLOCK_BYTES // (8 * len(self.rows_)))
-        parts = [self.kernel_(X[i : i + step], self.rows_) @ self.dual_coef_ for i in range(0, len(X), step)]
-        return np.asarray(np.concatenate(parts) - self.offset_)
+        return np.asarray(weighted_sums(self.kernel_, X, self.rows_, self.dual_coef_) - self.offset_)
 
     def _names(self, inputs: list[str]) -> list[str]:
         return [f"component{i}" for i in range(self.n_features_out_)]

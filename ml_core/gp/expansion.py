@@ -9,9 +9,8 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.kernels import Kernel, KernelSpec, RBFKernel, kernel_of
+from ml_core.kernels.weighted import weighted_sums
 from ml_core.numerics.memory import ask
-
-BLOCK_BYTES = 1 << 25
 
 
 @portable
@@ -25,12 +24,8 @@ class Expansion:
     offset: Vector
 
     def at(self, X: Matrix) -> Matrix:
-        """(n, q) values; O(n r d), in blocks of rows."""
-        step = max(16, BLOCK_BYTES // (8 * max(len(self.rows), 1)))
-        if len(X) <= step:
-            return np.asarray(self.kernel(X, self.rows) @ self.weights + self.offset)
-        parts = [self.kernel(X[i : i + step], self.rows) @ self.weights for i in range(0, len(X), step)]
-        return np.asarray(np.concatenate(parts) + self.offset)
+        """(n, q) values; O(n r d)."""
+        return np.asarray(weighted_sums(self.kernel, X, self.rows, self.weights) + self.offset)
 
 
 def chosen(spec: KernelSpec | None, X: Matrix) -> Kernel:

@@ -10,6 +10,7 @@ from ml_core.arrays import Matrix
 from ml_core.bundle import portable
 from ml_core.gp.laplace import Curvature, Mode
 from ml_core.kernels import Kernel
+from ml_core.kernels.weighted import weighted_sums
 from ml_core.numerics.positive import half
 
 BLOCK_BYTES = 1 << 25
@@ -43,7 +44,7 @@ class LatentSurface:
 
     def at(self, X: Matrix) -> Matrix:
         """(m, C) means; O(m n d)."""
-        return np.concatenate([self.kernel(P, self.rows) @ self.weights for P in self._blocks(X)])
+        return weighted_sums(self.kernel, X, self.rows, self.weights)
 
     def spread(self, X: Matrix) -> tuple[Matrix, np.ndarray]:
         """(m, C) means and (m, C, C) covariances of the scores of each row; O(m C n²)."""

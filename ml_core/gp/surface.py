@@ -11,6 +11,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.gp.task import Mean
 from ml_core.kernels import Kernel
+from ml_core.kernels.weighted import weighted_sums
 from ml_core.numerics.positive import half
 
 BLOCK_BYTES = 1 << 25
@@ -37,12 +38,10 @@ class Surface:
 
     def at(self, X: Matrix) -> Vector:
         """(n,) posterior mean; O(n r d)."""
-        if len(X) * len(self.rows) * 8 <= BLOCK_BYTES:
-            return self._mean(X, self.kernel(X, self.rows))
-        return np.concatenate([self._mean(P, self.kernel(P, self.rows)) for P in self._blocks(X)])
+        return self._mean(X, weighted_sums(self.kernel, X, self.rows, self.weights))
 
-    def _mean(self, X: Matrix, K: Matrix) -> Vector:
-        out = K @ self.weights + self.mean.offset
+    def _mean(self, X: Matrix, sums: Vector) -> Vector:
+        out = sums + self.mean.offset
         return out + self.mean.basis(X) @ self.beta if len(self.beta) else out
 
     def _blocks(self, X: Matrix) -> Iterator[Matrix]:
@@ -67,7 +66,7 @@ class Surface:
             left = self.kernel.diag(P) - np.einsum("ij,ij->j", u, u)
             for v in more:
                 left = np.maximum(left, 0.0) + np.einsum("ij,ij->j", v, v)
-            means.append(self._mean(P, K))
+            means.append(self._mean(P, K @ self.weights))
             variances.append(np.maximum(left, 0.0))
         return np.concatenate(means), np.concatenate(variances)
 
@@ -80,4 +79,4 @@ class Surface:
             C += v.T @ v
         C = 0.5 * (C + C.T)
         C[np.diag_indices_from(C)] = np.maximum(C.diagonal(), 0.0)
-        return self._mean(X, K), C
+        return self._mean(X, K @ self.weights), C

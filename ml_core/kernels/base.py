@@ -56,6 +56,10 @@ class Kernel(ABC):
             return self._finite(lambda: self._cross(A, B))
         return self._finite(lambda: self._diagonal(self._cross(A, A), A))
 
+    def against(self, B: Matrix) -> Callable[[Matrix], Matrix]:
+        """A ↦ `self(A, B)`, for many A: what depends on B alone is computed once."""
+        return lambda A: self(A, B)
+
     def _diagonal(self, K: Matrix, A: Matrix) -> Matrix:
         """The Gram matrix K with the exact diagonal written into it."""
         np.fill_diagonal(K, self.diag(A))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -127,6 +128,11 @@ class ScaleKernel(_OfOne):
         out: Matrix = self.term._cross(A, B)
         out *= self.factor
         return out
+
+    def against(self, B: Matrix) -> Callable[[Matrix], Matrix]:
+        """That of the term, scaled."""
+        values = self.term.against(B)
+        return lambda A: self._finite(lambda: np.multiply(values(A), self.factor))
 
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
         inner, pull = self.term.traced(A, None if gram else B)

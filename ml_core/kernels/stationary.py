@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -14,12 +15,13 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidParameter
 from ml_core.kernels.base import Kernel, Pull
 from ml_core.kernels.traces import row_gaps, weighted_gaps
-from ml_core.numerics.exponential import decayed
+from ml_core.numerics.exponential import decayed, gaussian_of_products
 from ml_core.parallel import team
 
 EPS = float(np.finfo(float).eps)
 EXPANSION_ERROR = 1e-12
 EXPANSION_COLUMNS = 24
+PRODUCT_COLUMNS = 12
 BLOCK = 64
 SPREAD_ROWS = 1500
 NEAR = 0.01
@@ -207,6 +209,28 @@ class RBFKernel(Lengths):
     def _profile(self, r2: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
         K = decayed(r2, -0.5)
         return K, K
+
+    def against(self, B: Matrix) -> Callable[[Matrix], Matrix]:
+        """In many columns by inner products about the mean of B, in place, where that is good enough."""
+        if B.shape[1] < PRODUCT_COLUMNS:
+            return super().against(B)
+        centre = B.mean(axis=0)
+        Q = B - centre
+        Q = self._scaled(Q, Q)[0]
+        q = 0.5 * np.einsum("ij,ij->i", Q, Q)
+        limit = EXPANSION_ERROR / (8 * EPS) - q.max(initial=0.0)
+
+        def values(A: Matrix) -> Matrix:
+            P = A - centre
+            P = self._scaled(P, P)[0]
+            p = 0.5 * np.einsum("ij,ij->i", P, P)
+            if not p.max(initial=0.0) <= limit:
+                return self(A, B)
+            D = P @ Q.T
+            gaussian_of_products(D, p, q)
+            return D
+
+        return values
 
 
 @dataclass(frozen=True)

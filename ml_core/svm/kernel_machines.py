@@ -17,14 +17,13 @@ from ml_core.certificates import Diagnostics
 from ml_core.errors import InvalidData
 from ml_core.kernels import Kernel
 from ml_core.kernels.precomputed import needs_all_rows
+from ml_core.kernels.weighted import weighted_sums
 from ml_core.parallel import ordered_map
 from ml_core.solvers.kernel_rows import KernelRows
 from ml_core.solvers.smo import MOST_FREE
 from ml_core.svm import report
 from ml_core.svm.machine import Machine, Solving, sides
 from ml_core.svm.shared_gram import SharedGram
-
-CHUNK = 8 << 20
 
 
 class KernelMachines(Weighted, Scores, Classifier):
@@ -100,8 +99,8 @@ class KernelMachines(Weighted, Scores, Classifier):
                        "optimal; its middle was taken")  # fmt: skip
 
     def _machine_scores(self, X: Matrix) -> Matrix:
-        """(n, machines) f(x), in chunks of bounded memory."""
-        return kernel_scores(self.kernel_, X, self.support_vectors_, self.dual_coef_) + self.intercept_
+        """(n, machines) f(x)."""
+        return weighted_sums(self.kernel_, X, self.support_vectors_, self.dual_coef_.T) + self.intercept_
 
     def _scores(self, X: Matrix) -> Matrix | Vector:
         f, K = self._machine_scores(self._inside(X)), len(self.classes_)
@@ -147,15 +146,6 @@ class KernelMachines(Weighted, Scores, Classifier):
         out.summary["kernel_evaluations"] = sum(m.evaluations for m in self.machines_)
         out.summary["support_vectors"] = int(np.count_nonzero(self.dual_coef_.any(axis=0)))
         return out
-
-
-def kernel_scores(kernel: Kernel, X: Matrix, support: Matrix, weight: Matrix) -> Matrix:
-    """(n, machines) Σ weight k(support, x), in chunks of bounded memory."""
-    out = np.empty((len(X), len(weight)))
-    step = max(1, CHUNK // (8 * max(1, len(support))))
-    for i in range(0, len(X), step):
-        out[i : i + step] = kernel(X[i : i + step], support) @ weight.T
-    return out
 
 
 def votes(f: Matrix, pairs: list[tuple[int, int]], K: int) -> Matrix:

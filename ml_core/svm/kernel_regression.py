@@ -15,12 +15,13 @@ from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidData
 from ml_core.kernels import Kernel, LinearKernel, kernel_of
 from ml_core.kernels.precomputed import needs_all_rows
+from ml_core.kernels.weighted import weighted_sums
 from ml_core.numerics.column_moments import column_moments
 from ml_core.solvers.box_dual import BoxDual
 from ml_core.solvers.box_interior_point import solve_low_rank
 from ml_core.solvers.kernel_rows import KernelRows
 from ml_core.solvers.smo import solve_box
-from ml_core.svm.kernel_machines import CHUNK, kernel_cost
+from ml_core.svm.kernel_machines import kernel_cost
 from ml_core.svm.machine import LOW_RANK
 from ml_core.svm.report import EPS, MOST_ROWS
 
@@ -95,12 +96,8 @@ class KernelRegression(Weighted, Regressor):
                        "lower epsilon, which is in target units unless scale_target is on")  # fmt: skip
 
     def _predict(self, X: Matrix) -> Vector:
-        out = np.empty(len(X))
-        step = max(1, CHUNK // (8 * max(1, len(self.support_))))
         weight = self.dual_coef_ * self.target_scale_
-        for i in range(0, len(X), step):
-            out[i : i + step] = self.kernel_(X[i : i + step], self.support_vectors_) @ weight
-        return out + self.intercept_
+        return weighted_sums(self.kernel_, X, self.support_vectors_, weight) + self.intercept_
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
         S = self.support_vectors_

@@ -14,12 +14,13 @@ from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidData
 from ml_core.kernels import Kernel, KernelSpec, RBFKernel, kernel_of
 from ml_core.kernels.precomputed import needs_all_rows
+from ml_core.kernels.weighted import weighted_sums
 from ml_core.registry import algorithm
 from ml_core.solvers.box_dual import levels
 from ml_core.solvers.kernel_rows import CACHE_BYTES, KernelRows
 from ml_core.solvers.smo import solve_box
 from ml_core.svm.duals import one_class
-from ml_core.svm.kernel_machines import kernel_cost, kernel_scores
+from ml_core.svm.kernel_machines import kernel_cost
 from ml_core.svm.kernel_svm import CacheBytes, Steps, Violation
 from ml_core.svm.report import EPS, MOST_ROWS
 
@@ -96,7 +97,7 @@ class OneClassSVM(Weighted, Scores, Clusterer):
                        "raise max_iter or tol")  # fmt: skip
 
     def _scores(self, X: Matrix) -> Vector:
-        return kernel_scores(self.kernel_, X, self.support_vectors_, self.dual_coef_[None])[:, 0] - self.offset_
+        return weighted_sums(self.kernel_, X, self.support_vectors_, self.dual_coef_) - self.offset_
 
     def _decide(self, X: Matrix) -> Codes:
         return (self._scores(X) >= -self.margin_).astype(np.int64)
