@@ -12,6 +12,9 @@ from ml_core.linear.ridge_regression import RidgeRegression
 from ml_core.preprocessing.gaussian_basis import GaussianBasis
 from ml_core.preprocessing.pipeline import Pipeline
 from ml_core.preprocessing.sigmoid_basis import SigmoidBasis
+from ml_core.solvers import sample
+from ml_core.sums import diagnose_chunks, fit_chunks
+from tests.test_sums import Cut
 
 X2 = np.random.default_rng(1).normal(size=(50, 2)) * [1.0, 100.0]
 BASES = pytest.mark.parametrize("basis", [GaussianBasis, SigmoidBasis])
@@ -137,3 +140,45 @@ def test_bumps_learn_a_wave_and_fall_back_far_away():
     pipe.fit(x, np.sin(x[:, 0]))
     np.testing.assert_allclose(pipe.predict(x), np.sin(x[:, 0]), atol=5e-3)
     assert pipe.predict([[1e6]])[0] == pytest.approx(pipe.steps_[1].intercept_)
+
+
+WAYS = [{"n_centers": 4}, {"n_centers": 1}, {"centers": "grid", "n_centers": 3}, {"centers": "k_means", "n_centers": 3},
+        {"centers": [[0.0, 10.0], [2.0, 30.0]]}, {"width": 0.5}]  # fmt: skip
+JOINT = [{"joint": True, "n_centers": 3, "centers": how} for how in ("grid", "k_means")]
+JOINT += [{"joint": True, "n_centers": 1, "centers": "grid"}]
+CHUNKED = [(b, p) for b in (GaussianBasis, SigmoidBasis) for p in WAYS] + [(GaussianBasis, p) for p in JOINT]
+NUMBERS = st.sampled_from([-1e90, -2.5, -0.0, 0.0, 5e-324, 1.0, 1.0000000000000002, 7.0])
+
+
+@pytest.mark.parametrize(("basis", "params"), CHUNKED)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_chunks_place_the_centres_of_all_rows(basis, params, weighted):
+    s = np.random.default_rng(5).random(50) + 0.1 if weighted else None
+    pieces = Cut(X2, None, s, tuple(np.split(np.arange(50), [3, 3, 20])))
+    parts, whole = fit_chunks(basis(**params), pieces), basis(**params).fit(X2, sample_weight=s)
+    np.testing.assert_array_equal(parts.centers_, whole.centers_)
+    np.testing.assert_allclose(parts.widths_, whole.widths_, rtol=1e-14)
+    assert parts.n_features_out_ == whole.n_features_out_
+    one, two = diagnose_chunks(parts, pieces), whole.diagnostics(X2, sample_weight=s)
+    assert one.summary == two.summary or weighted
+    assert all(c.holds for c in one.certificates)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=40), st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_quantiles_from_chunks_are_those_of_numpy(values, m):
+    x = np.array(values)[:, None]
+    pieces = Cut(x, None, None, tuple(np.array_split(np.arange(len(x)), 3)))
+    want = np.quantile(x[:, 0], (np.arange(m) + 0.5) / m, method="inverted_cdf")
+    found = fit_chunks(GaussianBasis(n_centers=m, width=1.0), pieces).centers_[:, 0]
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(GaussianBasis(n_centers=m, width=1.0).fit(x).centers_[:, 0], want)
+
+
+def test_k_means_of_many_rows_says_that_it_saw_a_sample(monkeypatch):
+    monkeypatch.setattr("ml_core.preprocessing.basis_centres.room", lambda d: 20)
+    pieces = Cut(X2, None, None, tuple(np.array_split(np.arange(50), 4)))
+    model = fit_chunks(GaussianBasis(centers="k_means", n_centers=3), pieces)
+    assert [n.code for n in model.notices_] == ["centres_of_sample"]
+    assert len(sample.keys_of(X2, 0)) == 50
+    assert (model.centers_ >= X2.min(axis=0)).all()

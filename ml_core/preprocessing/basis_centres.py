@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,11 +13,16 @@ from ml_core.base import Cost
 from ml_core.certificates import Diagnostics, Table
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.naming import listed
+from ml_core.numerics.column_sums import ColumnPart, ColumnSums
+from ml_core.numerics.order_statistics import order_statistics, ranked
 from ml_core.params import RealMatrix
 from ml_core.preprocessing.fixed_map import check_width
 from ml_core.solvers import k_means_search
+from ml_core.solvers.base import answered
 from ml_core.solvers.centres import nearest
+from ml_core.solvers.sample import Draw, Sample, room
 from ml_core.solvers.spectrum import weighted_mean
+from ml_core.sums import Census, Passes
 
 STARTS, STEPS = 10, 300
 Centres = Annotated[
@@ -45,12 +51,40 @@ class Centred:
     def _width(self, d: int) -> int:
         return d * (self.n_centers if isinstance(self.centers, str) else len(np.asarray(self.centers)))
 
-    def _place(self, X: Matrix, s: Vector) -> None:
-        """Centres and widths of each feature."""
+    def _fit(self, X: Matrix, s: Vector) -> None:
+        self._place(X, s, (X, s))
+
+    def _passes(self, census: Census) -> Passes:
+        """Centres from rows that place them as all do (of k-means from a sample), widths of one centre from moments."""
+        X, s = yield from self._stand_in(census)
+        c: ColumnSums = yield ColumnPart()
+        self._place(X, s, (np.stack([c.mean - c.sd, c.mean + c.sd]), np.ones(2)))
+
+    def _stand_in(self, census: Census) -> Passes:
+        d = census.width
+        check_width(self._width(d), d, "n_centers", self.n_centers, "take fewer centres")
+        if not isinstance(self.centers, str):
+            return np.zeros((1, d)), np.ones(1)
+        if self.centers == "k_means":
+            sample: Sample = yield Draw(room(d), self.random_state, whole=census.rows <= room(d))
+            if not sample.whole:
+                self._note("centres_of_sample", f"k-means saw {len(sample.X)} of {census.rows} rows",  # type: ignore[attr-defined]
+                           "fit a table that fits in memory, or place centres by quantiles")  # fmt: skip
+            return sample.X, sample.s
+        if self.centers == "grid":
+            ends: Ends = yield EndsPart()
+            return np.stack([ends.low, ends.high]), np.ones(2)
+        return (yield from order_statistics(ranks_of(self.n_centers), d)), np.ones(self.n_centers)
+
+    def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
+        return answered(self._audit(Census(len(X), X.shape[1])), lambda part: part(X, s))  # type: ignore[attr-defined]
+
+    def _place(self, X: Matrix, s: Vector, spread: tuple[Matrix, Vector]) -> None:
+        """Centres of each feature, and widths: of a single centre by the rows and weights `spread`."""
         d = X.shape[1]
         self.n_features_out_ = check_width(self._width(d), d, "n_centers", self.n_centers, "take fewer centres")
         self.centers_ = centres_of(self.centers, X, s, self.n_centers, self.random_state)
-        found = [spacing(c, x, s) for c, x in zip(self.centers_.T, X.T, strict=True)]
+        found = [spacing(c, x, spread[1]) for c, x in zip(self.centers_.T, spread[0].T, strict=True)]
         self.widths_ = np.array(found) if self.width is None else np.full(d, float(self.width))
         flat = np.flatnonzero(self.widths_ == 0)
         self.widths_[flat] = 1.0
@@ -73,9 +107,9 @@ class Centred:
     def _labelled(self, what: str, inputs: list[str]) -> list[str]:
         return [f"{what}{k}({name})" for name in inputs for k in range(len(self.centers_))]
 
-    def _outline(self, X: Matrix) -> Diagnostics:
+    def _outline(self, rows: int) -> Diagnostics:
         return Diagnostics(summary={
-            "rows": len(X), "columns_in": X.shape[1], "columns_out": self.n_features_out_,
+            "rows": rows, "columns_in": self.centers_.shape[1], "columns_out": self.n_features_out_,
         })  # fmt: skip
 
     def _listed(self) -> Table:
@@ -91,6 +125,32 @@ class Centred:
         return Cost(flops=search + 40.0 * n * width, memory_bytes=16.0 * n * width)
 
 
+@dataclass(frozen=True)
+class Ends:
+    """(d,) least and largest of each column."""
+
+    low: Vector
+    high: Vector
+
+    def merge(self, other: Ends) -> Ends:
+        """Of both sets of rows."""
+        return Ends(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+@dataclass(frozen=True)
+class EndsPart:
+    """The part whose total is `Ends`."""
+
+    def __call__(self, X: Matrix, s: Vector) -> Ends:
+        """Of rows."""
+        return Ends(X.min(axis=0), X.max(axis=0))
+
+
+def ranks_of(m: int) -> Vector:
+    """(m,) shares of the weight below the middles of m equal parts of the rows."""
+    return np.asarray((np.arange(m) + 0.5) / m)
+
+
 def centres_of(how: Any, X: Matrix, s: Vector, m: int, seed: int) -> Matrix:
     """(m, d) centres of each feature by itself, ascending unless given; weights (n,) count for ranks and k-means."""
     if not isinstance(how, str):
@@ -98,8 +158,7 @@ def centres_of(how: Any, X: Matrix, s: Vector, m: int, seed: int) -> Matrix:
     if how == "grid":
         return np.linspace(X.min(axis=0), X.max(axis=0), m) if m > 1 else 0.5 * (X.min(axis=0) + X.max(axis=0))[None]
     if how == "quantiles":
-        ranks = (np.arange(m) + 0.5) / m
-        return np.quantile(X, ranks, axis=0, method="inverted_cdf", weights=None if (s == 1).all() else s)
+        return ranked(X, s, ranks_of(m))
     return np.column_stack([np.sort(clustered(x[:, None], s, m, seed)[:, 0]) for x in X.T])
 
 

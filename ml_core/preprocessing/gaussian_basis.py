@@ -11,7 +11,7 @@ from pydantic import Field
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Transformer
 from ml_core.capabilities import Weighted
-from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.certificates import Certificate, Table
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.naming import name as column_name
 from ml_core.params import Seed
@@ -25,9 +25,10 @@ from ml_core.preprocessing.basis_centres import (
     given_centres,
     joint_spacing,
 )
-from ml_core.preprocessing.fixed_map import check_width, spread_rows
+from ml_core.preprocessing.fixed_map import Checked, Worst, check_width, spread_rows
 from ml_core.registry import algorithm
 from ml_core.solvers.centres import squared_distances
+from ml_core.sums import Census, Passes
 
 SEEN = 1e-300
 
@@ -39,7 +40,8 @@ class GaussianBasis(Centred, Weighted, Transformer):
     φ_k(x_j) = exp(-(x_j - μ_jk)² / (2σ_j²)) for m centres of each feature, d m columns; with `joint` the m centres are
     rows and φ_k(x) = exp(-‖x - μ_k‖² / (2σ²)), m columns (of a grid m^d). σ is given, or the median spacing of the
     centres (of a feature by itself). Quantiles are the (k - ½)/m of the weighted rows, so every function has as many
-    rows near it; grid centres are evenly spaced; k-means puts them where rows crowd. O(n d m). Far from all centres
+    rows near it; grid centres are evenly spaced; k-means puts them where rows crowd. O(n d m); chunks give the same
+    centres (k-means those of a sample of distinct rows, told where it is not all of them). Far from all centres
     every function is 0, so a linear model of them falls back to its intercept there. `least_cover` of the diagnostics
     is the smallest over the training rows of the largest function value.
 
@@ -78,14 +80,14 @@ class GaussianBasis(Centred, Weighted, Transformer):
             return d * each
         return each**d if isinstance(self.centers, str) and self.centers == "grid" else each
 
-    def _fit(self, X: Matrix, s: Vector) -> None:
+    def _place(self, X: Matrix, s: Vector, spread: tuple[Matrix, Vector]) -> None:
         if not self.joint:
-            self._place(X, s)
+            super()._place(X, s, spread)
             return
         d = X.shape[1]
         self.n_features_out_ = check_width(self._width(d), d, "n_centers", self.n_centers, "take fewer, or k_means")
         self.centers_ = self._joint_centres(X, s)
-        sigma = joint_spacing(self.centers_, X, s) if self.width is None else float(self.width)
+        sigma = joint_spacing(self.centers_, *spread) if self.width is None else float(self.width)
         if sigma == 0:
             self._note("constant_rows", "all rows are the same; the width is 1", "there is nothing to learn from them")
         self.widths_ = np.array([sigma or 1.0])
@@ -119,18 +121,23 @@ class GaussianBasis(Centred, Weighted, Transformer):
             return [f"gaussian{k}" for k in range(len(self.centers_))]
         return self._labelled("gaussian", inputs)
 
-    def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
-        out = self._outline(X)
+    def _audit(self, census: Census) -> Passes:
+        seen: Worst = yield Checked(self)
+        out = self._outline(seen.rows)
         out.tables["centres"] = self._joint_list() if self.joint else self._listed()
+        out.summary["least_cover"] = -float(seen.values[0])
+        text = "-log φ is half the squared distance in widths, taken column by column, relative where above 1"
+        out.certificates = [Certificate("exponent_error", float(seen.values[1]), 1e-11, text)]
+        return out
+
+    def _errors(self, X: Matrix) -> tuple[float, float]:
+        """Minus the least cover, and the largest error of -log φ, of some rows."""
         A = spread_rows(X, max(64, 1_000_000 // self.n_features_out_))
         Z, t = self._transform(A), self._plainly(A)
         groups = Z.reshape(len(A), -1, Z.shape[1] if self.joint else len(self.centers_))
-        out.summary["least_cover"] = float(groups.max(axis=2).min())
         with np.errstate(divide="ignore"):
             off = np.abs(-np.log(Z) - t)[Z > SEEN] / (1 + t[Z > SEEN])
-        text = "-log φ is half the squared distance in widths, taken column by column, relative where above 1"
-        out.certificates = [Certificate("exponent_error", float(off.max(initial=0.0)), 1e-11, text)]
-        return out
+        return -float(groups.max(axis=2).min()), float(off.max(initial=0.0))
 
     def _joint_list(self) -> Table:
         rows: list[list[Any]] = [[k, *map(float, c), float(self.widths_[0])] for k, c in enumerate(self.centers_)]
