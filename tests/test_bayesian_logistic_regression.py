@@ -10,12 +10,14 @@ from scipy.special import expit
 from scipy.special import softmax as plain_softmax
 from sklearn.datasets import load_iris
 
-from ml_core.errors import InvalidData
+from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.linear.bayesian_logistic_regression import BayesianLogisticRegression as Model
 from ml_core.linear.generalized_linear_model import GeneralizedLinearModel
 from ml_core.linear.logistic_regression import LogisticRegression
 from ml_core.losses.softmax import Softmax
 from ml_core.numerics.logistic_normal import mean_logistic, mean_softmax, normal_lattice
+from ml_core.sums import fit_chunks
+from tests.test_sums import Cut
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 
@@ -203,3 +205,53 @@ def test_diagnostics_recompute_the_precision(K: int) -> None:
     assert rows[1][6] == pytest.approx(0.5**-0.5 * (1 if K == 2 else (2 / 3) ** 0.5))
     less = m.diagnostics(X[:60], y[:60])
     assert not next(c for c in less.certificates if c.name == "posterior_precision").holds
+
+
+@pytest.mark.parametrize(("K", "parametrization"), [(2, "full"), (3, "full"), (3, "reference")])
+def test_evidence_chooses_alpha_from_any_start(K: int, parametrization: Any) -> None:
+    X, y = table(n=120, d=3, K=K)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    options: dict[str, Any] = {"parametrization": parametrization, "hyperparameters": "evidence"}
+    models = [Model(alpha=alpha, **options).fit(X, y) for alpha in (1e-3, 1.0, 300.0)]
+    alpha = models[0].alpha_
+    np.testing.assert_allclose([m.alpha_ for m in models], alpha, rtol=1e-6)
+    report = models[0].diagnostics(X, y)
+    assert {c.name for c in report.certificates} >= {"evidence_fixed_point", "posterior_precision"}
+    assert all(c.holds for c in report.certificates), report.certificates
+    plain = Model(alpha=alpha, parametrization=parametrization).fit(X, y)
+    np.testing.assert_allclose(models[0].coef_, plain.coef_, rtol=1e-8)
+
+    H = curvature(plain, X, alpha)[0]
+    q = 1 if K == 2 else K - 1
+    C = np.linalg.inv(H)
+    told = 3 * q - alpha * np.trace(C[: 3 * q, : 3 * q])
+    size = np.square(plain._contract()[0]).sum()
+    assert alpha == pytest.approx(told / size, rel=1e-6)
+
+    def evidence(a: float) -> float:
+        summary = Model(alpha=a, parametrization=parametrization).fit(X, y).diagnostics(X, y).summary
+        return float(summary["log_evidence"])  # type: ignore[arg-type]
+
+    best = max(evidence(alpha * f) for f in np.geomspace(0.05, 20, 25))
+    assert evidence(alpha) == pytest.approx(best, abs=0.1)
+
+
+def test_evidence_from_chunks_without_slopes_and_without_a_start() -> None:
+    X, y = table(n=80, d=3)
+    pieces = Cut(X, y, None, tuple(np.array_split(np.arange(80), 3)))
+    one, two = fit_chunks(Model(hyperparameters="evidence"), pieces), Model(hyperparameters="evidence").fit(X, y)
+    np.testing.assert_allclose(one.alpha_, two.alpha_, rtol=1e-6)
+    none = Model(hyperparameters="evidence").fit(np.zeros((10, 2)), np.arange(10) % 2)
+    assert "no_slope" in [n.code for n in none.notices_]
+    with pytest.raises(InvalidParameter, match="alpha > 0"):
+        Model(alpha=0.0, hyperparameters="evidence").fit(X, y)
+
+
+def test_evidence_shrinks_slopes_of_noise() -> None:
+    r = np.random.default_rng(4)
+    X, y = r.normal(size=(400, 5)), r.integers(0, 2, 400)
+    m = Model(hyperparameters="evidence").fit(X, y)
+    told = [n.code for n in m.notices_]
+    assert m.alpha_ > 50
+    assert np.isfinite(m.predict_proba(X)).all()
+    assert told == ["no_slope"] or all(c.holds for c in m.diagnostics(X, y).certificates)

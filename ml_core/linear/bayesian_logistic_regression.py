@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
+from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import Cost
 from ml_core.capabilities import HasParameterPosterior, HasPosterior, Samples
@@ -15,8 +17,8 @@ from ml_core.class_weights import ClassWeight
 from ml_core.distributions.base import Distribution
 from ml_core.distributions.categorical import Categorical
 from ml_core.distributions.normal import MultivariateNormal
-from ml_core.errors import InvalidData
-from ml_core.linear.laplace_report import PrecisionPart, put_posterior
+from ml_core.errors import InvalidData, InvalidParameter, Issue
+from ml_core.linear.laplace_report import UNTOLD, PrecisionPart, determined, put_posterior
 from ml_core.linear.logistic_regression import (
     SOLVERS,
     Distance,
@@ -29,14 +31,15 @@ from ml_core.naming import listed
 from ml_core.numerics.logistic_normal import mean_logistic, mean_softmax
 from ml_core.params import MaxIter, Seed
 from ml_core.registry import algorithm
-from ml_core.solvers.base import Steps, answered
+from ml_core.solvers.base import Steps, answered, at_once
 from ml_core.solvers.linear_objective import Columns
-from ml_core.solvers.linear_parts import ClassColumns, ClassColumnsPart, columns_of
+from ml_core.solvers.linear_parts import ClassColumns, ClassColumnsPart, Frame, columns_of
 from ml_core.solvers.newton import SINGULAR
 from ml_core.sums import Census, Passes
 
 MOST_UNKNOWNS = 4000
 FLAT = 1e-6
+ROUNDS, MOVED, LEAST_SLOPE, FAR = 60, 1e-8, -0.05, 4.0
 CELLS = 1 << 22
 
 
@@ -47,7 +50,9 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
     The prior is wⱼ ~ N(0, 1/alpha), of the intercepts flat. The posterior is normal around the most probable weights,
     the fit of `logistic_regression` with the same alpha, its precision the Hessian there: Laplace's method, exact as
     rows grow in number. alpha = 0 is a flat prior; the posterior is then no distribution, and the fit is refused, where
-    the classes are separable or columns cannot be told apart.
+    the classes are separable or columns cannot be told apart. `hyperparameters` evidence takes the alpha at which
+    alpha = γ/‖w‖², γ = k - alpha tr C being the slopes, of k with covariance C, that the rows determine: where the
+    evidence is largest but for the change of the curvature with the weights.
 
     `predict_proba` and decisions use the most probable weights; `posterior` averages the probabilities over all
     weights, so they lie nearer to each other where rows are few. Two classes: MacKay's probit approximation,
@@ -64,6 +69,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
 
     tags = ("parametric", "discriminative", "linear", "probabilistic", "bayesian")
 
+    alpha_: Annotated[float, "precision of each slope's prior, in use"]
     center_: Annotated[Vector, "(d,) the point around which scores are computed"]
     scale_: Annotated[Vector, "(d,) units of the slopes in root_"]
     offset_: Annotated[Vector, "(q,) independent scores at center_"]
@@ -72,7 +78,12 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
     def __init__(
         self,
         *,
-        alpha: Annotated[float, Field(ge=0, description="Precision of each slope's prior; 0 is a flat prior.")] = 1.0,
+        alpha: Annotated[
+            float, Field(ge=0, description="Precision of each slope's prior (or its start); 0 is a flat prior.")
+        ] = 1.0,
+        hyperparameters: Annotated[
+            Literal["given", "evidence"], Field(description="Keep alpha, or make the evidence largest over it.")
+        ] = "given",
         fit_intercept: Intercept = True,
         parametrization: Parametrization = "full",
         solver: Annotated[SOLVERS, Field(description="Of the most probable weights.")] = "newton",
@@ -86,6 +97,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
             alpha=alpha, fit_intercept=fit_intercept, parametrization=parametrization, solver=solver, tol=tol,
             max_iter=max_iter, threshold=threshold, class_weight=class_weight, random_state=random_state,
         )  # fmt: skip
+        self.hyperparameters = hyperparameters
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """The fit, a Hessian and its factors."""
@@ -96,15 +108,52 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         self._refuse_size(X.shape[1])
-        super()._fit(X, y, s)
-        columns = self._problem(X, y, s).columns
-        answered(self._learn(columns), lambda part: part(X, y, s))
+        fit = at_once(super()._fit)
+
+        def learned() -> Steps[Frame]:
+            yield from fit(X, y, s)
+            return (yield from self._learn(self._problem(X, y, s).columns))
+
+        answered(self._chosen(learned), lambda part: part(X, y, s))
 
     def _passes(self, census: Census) -> Passes:
         self._refuse_size(census.width)
-        yield from super()._passes(census)
-        found: ClassColumns = yield ClassColumnsPart(len(self.classes_))
-        yield from self._learn(columns_of(found.scaled(self.class_weight_), self.fit_intercept))
+        fit = super()._passes
+
+        def learned() -> Steps[Frame]:
+            yield from fit(census)
+            found: ClassColumns = yield ClassColumnsPart(len(self.classes_))
+            return (yield from self._learn(columns_of(found.scaled(self.class_weight_), self.fit_intercept)))
+
+        yield from self._chosen(learned)
+
+    def _strength(self) -> float:
+        return self.alpha_
+
+    def _chosen(self, learned: Callable[[], Steps[Frame]]) -> Steps[None]:
+        """The fit; with evidence again and again, by secants of log γ/‖w‖² - log alpha, until alpha = γ/‖w‖²."""
+        evidence = self.hyperparameters == "evidence"
+        if evidence and self.alpha == 0:
+            text = "the search for the largest evidence starts from alpha > 0"
+            raise InvalidParameter(text, [Issue("/params/alpha", "positive", text)])
+        self.alpha_, before = float(self.alpha), (np.nan, np.nan)
+        for step in range(ROUNDS):
+            self.notices_ = []
+            problem = (yield from learned()).penalty()
+            if not evidence:
+                return
+            told, size = determined(problem, self.root_), float(np.square(self._contract()[0]).sum())
+            if told <= UNTOLD * self.coef_.size or size == 0:
+                self._note("no_slope", f"the rows tell of no slope: alpha grew to {self.alpha_:.3g}", "give alpha")
+                return
+            at, off = float(np.log(self.alpha_)), float(np.log(told / size / self.alpha_))
+            progress.tick(step, ROUNDS, "values of alpha", alpha=self.alpha_)
+            if abs(off) <= MOVED:
+                return
+            slope = (off - before[1]) / (at - before[0])
+            self.alpha_ = float(np.exp(at + np.clip(-off / slope if slope < LEAST_SLOPE else off, -FAR, FAR)))
+            before = at, off
+        self._note("not_converged", f"alpha still moved after {ROUNDS} fits", "give alpha")
 
     def _refuse_size(self, d: int) -> None:
         unknowns = (d + self.fit_intercept) * max(1, len(self.classes_) - 1)
@@ -112,7 +161,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
             raise InvalidData(f"the posterior of {unknowns} unknowns needs a matrix of as many rows and columns; at "
                               f"most {MOST_UNKNOWNS}: use fewer columns, or logistic_regression")  # fmt: skip
 
-    def _learn(self, columns: Columns) -> Steps[None]:
+    def _learn(self, columns: Columns) -> Steps[Frame]:
         """The root of the covariance, from one pass over the rows; InvalidData where there is no posterior."""
         if self.separation_ != "none":
             used = np.flatnonzero(self.separating_direction_.any(axis=0)).tolist()
@@ -132,6 +181,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
         self.root_ = scale[:, None] * Q / np.sqrt(values)
         self.center_, self.scale_ = columns.mean, columns.scale
         self.offset_ = v.reshape(frame.penalty().shape)[-1] if self.fit_intercept else np.zeros(frame.loss.width)
+        return frame
 
     def _moments(self, X: Matrix) -> tuple[Matrix, np.ndarray]:
         """Means (n, q) of the independent scores, and roots (n, q, D q) of their covariances."""

@@ -11,12 +11,15 @@ from scipy.special import ndtri
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.solvers.base import Steps
+from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import Frame, Sums
 
 if TYPE_CHECKING:
     from ml_core.linear.bayesian_logistic_regression import BayesianLogisticRegression
 
 LEVEL = 0.95
+UNTOLD = 1e-6
+"""Share of the slopes that the rows determine below which they tell of none."""
 LOG_2PI = float(np.log(2 * np.pi))
 COLUMNS = ("score", "term", "mean", "standard_deviation", "low", "high", "prior_standard_deviation")
 
@@ -45,17 +48,26 @@ def put_posterior(out: Diagnostics, m: BayesianLogisticRegression, frame: Frame)
     R = (T @ m.root_.reshape(len(T), -1)).reshape(m.root_.shape)
     off = float(np.abs(R.T @ H @ R - np.eye(len(R))).max())
     q, d = problem.shape[1], len(frame.columns.scale)
-    spread = np.square(R).sum(axis=1).reshape(-1, q)[:d]
-    fixed = float((problem.l2[:d, None] * spread).sum())
-    out.summary["effective_parameters"] = len(R) - fixed
+    told, size = determined(problem, R), float(np.square(problem.unpack(v)[0]).sum())
+    out.summary["alpha"] = m.alpha_
+    out.summary["effective_parameters"] = told + q * m.fit_intercept
+    if m.hyperparameters == "evidence" and told > UNTOLD * d * q:
+        text = "alpha ‖w‖²/γ - 1, γ slopes that the rows determine: 0 where the evidence is largest, by MacKay's rule"
+        out.certificates.append(Certificate("evidence_fixed_point", abs(m.alpha_ * size / told - 1), 1e-6, text))
     out.summary["log_evidence"] = None
-    if m.alpha > 0:
+    if m.alpha_ > 0:
         logdet = -2.0 * float(np.linalg.slogdet(R)[1]) + 2.0 * q * float(np.log(frame.columns.scale).sum())
-        prior = 0.5 * q * d * (np.log(float(m.alpha)) - LOG_2PI)
+        prior = 0.5 * q * d * (np.log(m.alpha_) - LOG_2PI)
         out.summary["log_evidence"] = float(-loss - penalty + prior + 0.5 * len(R) * LOG_2PI - 0.5 * logdet)
     text = "largest entry of RᵀHR - I, for the covariance R Rᵀ and the precision H recomputed from the rows"
     out.certificates.append(Certificate("posterior_precision", off, 1e-6, text))
     out.tables["coefficients"] = _table(m)
+
+
+def determined(problem: LinearObjective, R: Matrix) -> float:
+    """γ = k - alpha tr C of k slopes with covariance C = R Rᵀ in standard units: how many the rows determine."""
+    d, q = len(problem.columns.scale), problem.shape[1]
+    return d * q - float((problem.l2[:d, None] * np.square(R).sum(axis=1).reshape(-1, q)[:d]).sum())
 
 
 def _between(m: BayesianLogisticRegression, frame: Frame) -> Matrix:
@@ -74,7 +86,7 @@ def _table(m: BayesianLogisticRegression) -> Table:
     half = float(ndtri(0.5 + LEVEL / 2)) * sd
     labels = [m.classes_[1]] if len(mean) == 1 else m.classes_
     d = len(m.scale_)
-    before = None if m.alpha == 0 else float(m.alpha) ** -0.5
+    before = None if m.alpha_ == 0 else m.alpha_**-0.5
     rows: list[list[object]] = []
     for c, label in enumerate(labels):
         for j in ([d, *range(d)] if m.fit_intercept else range(d)):

@@ -136,7 +136,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         asked, held = Asked(frame.in_units_of(unit)), self._nothing(problem)
 
         def apart(v: Vector, reach: float) -> Steps[Separation]:
-            if self.alpha > 0 or asked.reach < reach:
+            if self._strength() > 0 or asked.reach < reach:
                 return self._nothing(problem)
             return (yield from separation_by_sums(frame, self._differences(problem, v)))
 
@@ -151,7 +151,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         if self.solution_.reason != "separable":
             held = yield from apart(self.solution_.w, self._least_reach())
         self._note_findings(problem, held)
-        suspected = self.alpha == 0 and not self.solution_.converged and asked.reach >= 3 * REACH
+        suspected = self._strength() == 0 and not self.solution_.converged and asked.reach >= 3 * REACH
         if suspected and held.kind == "none" and held.direction.size > MOST_UNKNOWNS:
             self._note("separation_suspected", f"scores grew to {asked.reach:.3g} without converging, as they do "
                        "where columns separate the classes", "set alpha > 0 (a penalty)")  # fmt: skip
@@ -161,16 +161,19 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         self.n_iter_ = max(1, self.solution_.n_iter)
         self.coef_, self.intercept_ = self._expand(*problem.unpack(self.solution_.w))
 
+    def _strength(self) -> float:
+        return float(self.alpha)
+
     def _loss(self) -> TwiceSmooth:
         K = len(self.classes_)
         return Logistic() if K == 2 else Softmax(K, self.parametrization)
 
     def _problem(self, X: Matrix, y: Codes, s: Vector) -> LinearObjective:
-        return LinearObjective(*ClassFactors(self.class_weight_)(X, y, s), self._loss(), alpha=float(self.alpha),
+        return LinearObjective(*ClassFactors(self.class_weight_)(X, y, s), self._loss(), alpha=self._strength(),
                                fit_intercept=self.fit_intercept)  # fmt: skip
 
     def _frame(self, columns: Columns) -> Frame:
-        return Frame(self._loss(), float(self.alpha), self.fit_intercept, columns, ClassFactors(self.class_weight_))
+        return Frame(self._loss(), self._strength(), self.fit_intercept, columns, ClassFactors(self.class_weight_))
 
     def _class_weights(self, total: float, shares: np.ndarray) -> Vector:
         return class_weights(self.class_weight, self.classes_, shares, total)
@@ -204,7 +207,9 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     def _separation(self, problem: LinearObjective, v: Vector, reach: float) -> Separation:
         """Looked for only once some score exceeds `reach`, by programs of at most MOST_UNKNOWNS unknowns."""
         nothing = self._nothing(problem)
-        if self.alpha > 0 or nothing.direction.size > MOST_UNKNOWNS or np.abs(problem.predictor(v)).max() < reach:
+        if self._strength() > 0 or nothing.direction.size > MOST_UNKNOWNS:
+            return nothing
+        if np.abs(problem.predictor(v)).max() < reach:
             return nothing
         codes, hint = problem.y.astype(np.int64), self._differences(problem, v)
         return separation(problem.standardised(), codes, len(self.classes_), hint)

@@ -29,9 +29,8 @@ class SigmoidBasis(Centred, Weighted, Inverts, Transformer):
     φ_k(x_j) = 1 / (1 + exp(-(x_j - μ_jk)/σ_j)) for m centres of each feature, d m columns, O(n d m). σ is given, or the
     median spacing of the feature's centres. Quantiles are the (k - ½)/m of the weighted rows; grid centres are evenly
     spaced; k-means puts them where rows crowd. Chunks give the same centres, of k-means those of a sample. Beyond the
-    outermost centres all functions are constant, so a linear
-    model of them levels off. `inverse_transform` takes x from the function nearest to ½; where all are 0 or 1 to the
-    last digit x is lost, which is an error.
+    outermost centres all functions are constant, so a linear model of them levels off. `inverse_transform` takes x from
+    the function nearest to ½; where all are 0 or 1 to the last digit x is lost, which is an error.
 
     References
     ----------
