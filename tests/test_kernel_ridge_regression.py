@@ -163,7 +163,7 @@ def test_many_queries_go_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows()
     m = KernelRidgeRegression(kernel=RBFKernel(1.0)).fit(X, y)
     whole = m.predict(X)
-    monkeypatch.setattr("ml_core.gp.expansion.BLOCK_BYTES", 8)
+    monkeypatch.setattr("ml_core.kernels.weighted.BLOCK_BYTES", 8)
     np.testing.assert_allclose(m.predict(X), whole, rtol=1e-12)
 
 
@@ -178,3 +178,24 @@ def test_constant_targets_and_single_rows_are_certified(intercept: str, rows: in
     if intercept == "free":
         np.testing.assert_allclose(model.predict(X), 5.0)
         assert (report.summary["leave_one_out_mse"] is None) == (rows == 1)
+
+
+@pytest.mark.parametrize("alpha", [1e-20, 1e-80, 1e-300])
+def test_an_alpha_below_rounding_interpolates_and_says_so(alpha: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=60)
+    model = KernelRidgeRegression(kernel=RBFKernel(0.2), alpha=alpha).fit(X, y)
+    found = model.diagnostics(X, y)
+    assert "alpha_below_rounding" in [n.code for n in found.warnings]
+    assert {c.name for c in found.certificates} == {"solve_backward_error", "interpolation_error"}
+    assert all(c.holds for c in found.certificates)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-8)
+
+
+def test_an_alpha_that_rounding_spoils_fails_its_gap_and_names_the_remedy() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=60)
+    found = KernelRidgeRegression(alpha=1e-12).fit(X, y).diagnostics(X, y)
+    assert [(n.code, n.advice.split(":")[0]) for n in found.warnings] == [("certificate_fails", "raise alpha")]

@@ -50,6 +50,7 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
     """
 
     queue = "long"
+    remedy = "weights near 1 and columns near 0 help; or give the hyperparameters"
     largest = SQUARES
     complexity = "O(C n³) per Newton step, C functions"
     tags = ("nonparametric", "kernel", "bayesian", "probabilistic", "smooth", "extension")

@@ -46,6 +46,7 @@ class KernelLogisticRegression(Weighted, HasProba, Scores, Classifier):
     """
 
     queue = "long"
+    remedy = "raise alpha, or lower weights: scores are sums of s(y - p)/alpha times the kernel, and lose its digits"
     largest = SQUARES
     complexity = "O(n r²) per step, r the rank of the kernel matrix"
     tags = ("nonparametric", "kernel", "discriminative", "probabilistic")

@@ -22,7 +22,8 @@ from ml_core.registry import algorithm
 
 MOST_LEFT_OUT = 5000
 GAP = 1e-9
-ROUNDING = 16 * float(np.finfo(float).eps)
+EPS = float(np.finfo(float).eps)
+ROUNDING = 16 * EPS
 TINY = float(np.finfo(float).tiny)
 
 
@@ -44,6 +45,7 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
     """
 
     queue = "long"
+    remedy = "raise alpha: where it is small beside the kernel's values, rounding decides the weights"
     largest = SQUARES
     complexity = "O(n³ + n² d)"
     tags = ("nonparametric", "kernel", "discriminative", "closed_form")
@@ -84,7 +86,7 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         self.expansion_ = Expansion(self.kernel_, X, a, b)
         one = y.ndim == 1
         self.dual_coef_, self.intercept_ = (a[:, 0].copy(), float(b[0])) if one else (a, b)
-        self._note_findings()
+        self._note_findings(X, s)
 
     def _system(self, X: Matrix, s: Vector) -> Matrix:
         """(n, n) K + alpha S⁻¹, with 1 added to every entry where the intercept is penalised."""
@@ -108,10 +110,17 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         beta = coefficients(H, both[:, :q], both[:, q:])[1] if H.shape[1] else np.zeros((0, q))
         return both[:, :q] - both[:, q:] @ beta, H[0] @ beta
 
-    def _note_findings(self) -> None:
+    def _lost(self, X: Matrix, s: Vector) -> bool:
+        """Whether alpha S⁻¹ vanishes in the rounding of the kernel's diagonal."""
+        return self.alpha <= EPS * float((s * self.kernel_.diag(X)).max()) and self.jitter_ == 0.0
+
+    def _note_findings(self, X: Matrix, s: Vector) -> None:
         if self.alpha == 0:
             self._note("not_regularised", "alpha is 0: the function passes through every target it can, noise and all",
                        "set alpha > 0")  # fmt: skip
+        elif self._lost(X, s):
+            self._note("alpha_below_rounding", f"alpha {self.alpha:.3g} vanishes in the rounding of the kernel's "
+                       "values: the function passes through every target it can, as at 0", "raise alpha")  # fmt: skip
         if self.jitter_ > 0:
             self._note("jitter", f"{self.jitter_:.3g} was added to the diagonal to factor it: rows repeat, or the "
                        "kernel is too smooth for them", "raise alpha")  # fmt: skip
@@ -136,8 +145,9 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         ridge = (self.alpha / s + self.jitter_)[:, None]
         r = Y - b - (C @ a - ridge * a)
         norm = np.einsum("ij,ij->j", a, C @ a - ridge * a)
+        terms = 0.0 if self._lost(X, s) else float((np.abs(Y) + np.abs(b)).max())
         rss, tss = s @ r**2, s @ (Y - (s @ Y / s.sum() if self.intercept != "none" else 0.0)) ** 2
-        out.certificates.append(self._gap(a, Y - b, r, norm, ridge, float((np.abs(Y) + np.abs(b)).max())))
+        out.certificates.append(self._gap(a, Y - b, r, norm, ridge, terms))
         rows = [[k, float(v), float(t), 1 - float(v / t) if t > 0 else None, float(max(m, 0.0)) ** 0.5]
                 for k, (v, t, m) in enumerate(zip(rss, tss, norm, strict=True))]  # fmt: skip
         out.tables["outputs"] = Table(("output", "rss", "tss", "r2", "function_norm"), rows)
@@ -149,9 +159,9 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
     def _gap(self, a: Matrix, t: Matrix, r: Matrix, norm: Vector, ridge: Matrix, size: float) -> Certificate:
         """½ rᵀD⁻¹r + ½ aᵀKa against aᵀt - ½ aᵀ(K + D)a, D = alpha S⁻¹: objective and dual over alpha; all outputs.
 
-        `size` bounds the terms of r, whose rounding counts as no gap.
+        `size` bounds the terms of r, whose rounding counts as no gap; 0 where alpha is none.
         """
-        if self.alpha == 0:
+        if size == 0.0:
             largest = float(np.abs(r).max() / max(np.abs(t).max(), TINY))
             return Certificate("interpolation_error", largest, 1e-2, "largest residual over the largest target")
         primal = 0.5 * float((r**2 / ridge).sum() + norm.sum())
