@@ -344,6 +344,15 @@ def test_budgets_return_the_best_so_far():
     assert oscillating["objective"] == pytest.approx(min(oscillating["trace"]))
 
 
+@pytest.mark.parametrize("name", ["newton_method", "iteratively_reweighted_least_squares", "coordinate_ascent"])
+def test_curvature_methods_stop_in_time_at_the_best_point(name):
+    X, _, y = rows()
+    out = run(name, problem=of_rows("logistic", y, X), tol=1e-14, seconds=1e-9)
+    assert (out["result"]["reason"], out["result"]["converged"]) == ("time", False)
+    assert out["result"]["objective"] == min(out["result"]["trace"])
+    assert "not_converged" in [w["code"] for w in out["warnings"]]
+
+
 def test_runs_can_be_cancelled():
     def stop(tick: progress.Tick) -> None:
         if tick.step >= 2:

@@ -76,7 +76,7 @@ def _curved(problem: Problem, name: str) -> None:
 
 @function("newton_method", example=QUADRATIC, cost=cost)
 def newton_method(
-    *, problem: Chosen, start: Start = None, max_iter: Few = 100, tol: Small = 1e-8
+    *, problem: Chosen, start: Start = None, max_iter: Few = 100, tol: Small = 1e-8, seconds: Seconds = None
 ) -> Answer[RunReport]:
     """w ← w - t H⁻¹ ∇f(w) by Cholesky, t = 1, ½, … until f falls enough.
 
@@ -102,7 +102,7 @@ def newton_method(
         done = bool(np.abs(recorder.inner.value_gradient(w)[1]).max() <= tol)
         return Solution(w, total, done, "gradient" if done else found.reason, trace)
 
-    answer = run(problem, solve, tol=tol)
+    answer = run(problem, solve, tol=tol, seconds=seconds)
     return Answer(answer.value, answer.certificates, answer.warnings + _saddle(problem, answer.value))
 
 
@@ -117,7 +117,7 @@ def _saddle(problem: Problem, report: RunReport) -> tuple[Notice, ...]:
 @function("iteratively_reweighted_least_squares", example=ROWS, cost=cost)
 def iteratively_reweighted_least_squares(
     *, problem: Annotated[LossProblem, Field(description="A mean loss with a curvature.")], start: Start = None,
-    max_iter: Few = 100, tol: Small = 1e-8,
+    max_iter: Few = 100, tol: Small = 1e-8, seconds: Seconds = None,
 ) -> Answer[RunReport]:  # fmt: skip
     """Weighted least squares on the working response η - C⁻¹(∂ℓ/∂η), with weights C = ∂²ℓ/∂η², again and again.
 
@@ -135,7 +135,7 @@ def iteratively_reweighted_least_squares(
         done = bool(np.abs(g).max() <= tol)
         return Solution(found.w, found.n_iter, done, "gradient" if done else found.reason, [*found.trace, f])
 
-    return run(problem, solve, tol=tol)
+    return run(problem, solve, tol=tol, seconds=seconds)
 
 
 @function("coordinate_ascent", example=QUADRATIC, cost=cost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -63,11 +64,17 @@ class RunReport:
     order: float | None
 
 
+class Late(Exception):
+    """The time budget is used up."""
+
+
 @dataclass
 class Recorder:
-    """Passes an objective on and remembers every point where it was evaluated."""
+    """Passes an objective on and remembers every point where it was evaluated; `Late` once the clock passes `until`."""
 
     inner: Objective
+    until: float = np.inf
+    best: tuple[float, Vector] = (np.inf, UNKNOWN)
     seen: list[tuple[float, float, Vector]] = field(default_factory=list)
 
     @property
@@ -98,9 +105,18 @@ class Recorder:
                 at += 1
         return out
 
+    def best_so_far(self) -> Solution:
+        """The best point evaluated, when time is over."""
+        trace = np.unique([f for f, _, _ in self.seen if f <= self.seen[0][0]])[::-1]
+        return Solution(self.best[1], len(trace) - 1, False, "time", trace.tolist())
+
     def _note(self, f: float, g: Vector, w: Vector) -> None:
+        if f < self.best[0]:
+            self.best = f, w.copy()
         kept = len(self.seen) * len(w) < MOST_CELLS
         self.seen.append((f, float(np.abs(g).max(initial=0.0)), w.copy() if kept else UNKNOWN))
+        if time.monotonic() > self.until:
+            raise Late
 
 
 def cost(problem: Problem, max_iter: int = 1000, **others: Any) -> Cost:
@@ -111,18 +127,22 @@ def cost(problem: Problem, max_iter: int = 1000, **others: Any) -> Cost:
 
 
 def run(
-    problem: Problem, solve: Callable[[Recorder], Solution], *, tol: float, step: float | None = None
-) -> Answer[RunReport]:
-    """Solve and report; `step` is the fixed step used, where there is one."""
+    problem: Problem, solve: Callable[[Recorder], Solution], *, tol: float, step: float | None = None,
+    seconds: float | None = None,
+) -> Answer[RunReport]:  # fmt: skip
+    """Solve and report; `step` is the fixed step used, where there is one; after `seconds` the best point so far."""
     with np.errstate(all="ignore"):
-        return _run(problem.objective(), solve, tol, step)
+        return _run(problem.objective(), solve, tol, step, seconds)
 
 
 def _run(
-    objective: Objective, solve: Callable[[Recorder], Solution], tol: float, step: float | None
+    objective: Objective, solve: Callable[[Recorder], Solution], tol: float, step: float | None, seconds: float | None
 ) -> Answer[RunReport]:
-    recorder = Recorder(objective)
-    found = solve(recorder)
+    recorder = Recorder(objective, np.inf if seconds is None else time.monotonic() + seconds)
+    try:
+        found = solve(recorder)
+    except Late:
+        found = recorder.best_so_far()
     f, g = objective.value_gradient(found.w)
     largest = float(np.abs(g).max(initial=0.0))
     taken = recorder.along(found.trace)
