@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from ml_core.registry import algorithms, functions
@@ -13,6 +16,11 @@ ROWS = {row.name: row for row in all_rows()}
 
 def test_every_algorithm_has_exactly_one_row():
     assert sorted(r.name for r in all_rows()) == list(algorithms())
+
+
+def test_the_files_that_rows_name_exist():
+    named = {name for row in all_rows() for name in re.findall(r"tests/\w+\.py", row.no_oracle)}
+    assert not [name for name in named if not (Path(__file__).parents[1] / name).exists()]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)

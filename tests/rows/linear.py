@@ -36,7 +36,7 @@ ROWS = [
         HuberRegressor(epsilon=1.35, alpha=0.0, tol=1e-10, max_iter=10_000), ("coef_", "intercept_", "predict"), 1e-5),
     Row("tukey_biweight_regression", {"n_starts": 3}, data.regression,
         no_oracle="tests/test_robust_regression.py compares with statsmodels"),
-    Row("minimax_regression", {}, data.regression, no_oracle="tests/test_minimax_regression.py solves the program"),
+    Row("minimax_regression", {}, data.regression, no_oracle="tests/test_kinked_regression.py solves the program"),
     Row("weighted_least_squares", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12,
         chunk_digits=13),
     Row("multi_output_regression", {}, data.regression, PLAIN, ("coef_", "intercept_", "predict"), 1e-12,
