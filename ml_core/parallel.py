@@ -44,18 +44,25 @@ def use_threads(n: int) -> Iterator[None]:
 def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """`map` on the thread budget, results in order; progress ticks made inside reach the caller's listener.
 
-    At most `AHEAD` results per thread wait for the caller, so that a sum over many pieces holds few of them.
+    At most `AHEAD` results per thread wait for the caller, so that a sum over many pieces holds few of them. Pieces
+    that run side by side share the budget.
     """
     todo = list(items)
     n = min(threads(), len(todo))
     if n <= 1:
         yield from map(function, todo)
         return
+    share = threads() // n
+
+    def piece(x: T) -> R:
+        with use_threads(share):
+            return function(x)
+
     pool = ThreadPoolExecutor(n)
     try:
         waiting: deque[Future[R]] = deque()
         for x in todo:
-            waiting.append(pool.submit(copy_context().run, function, x))
+            waiting.append(pool.submit(copy_context().run, piece, x))
             if len(waiting) >= AHEAD * n:
                 yield waiting.popleft().result()
         while waiting:

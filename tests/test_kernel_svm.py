@@ -12,6 +12,7 @@ from ml_core import progress
 from ml_core.errors import Cancelled, InvalidData, InvalidParameter
 from ml_core.kernels import LinearKernel, PolynomialKernel, PrecomputedKernel, RBFKernel
 from ml_core.numerics.exponential import gaussian_of_products
+from ml_core.parallel import use_threads
 from ml_core.solvers import smo
 from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels, multipliers
 from ml_core.solvers.constrained import Constrained
@@ -136,20 +137,31 @@ def test_shrinking_happens(monkeypatch):
     assert min(seen) < 800
 
 
-def test_row_cache_evicts_the_least_used():
+def test_row_cache_sums_and_evicts_the_least_used():
     X, _ = cloud(50)
     rows = KernelRows(RBFKernel(length_scale=1.0), X)
-    cache, K = RowCache(rows, 20 * 50 * 8, 20), rows.block(np.arange(50))
+    cache, K = RowCache(rows, 20 * 50 * 8, 20, lambda add, parts: list(map(add, parts))), rows.block(np.arange(50))
     r = np.random.default_rng(0)
-    for _ in range(40):
-        ids = np.sort(r.choice(50, 15, replace=False))
-        slots = cache.slots(ids)
-        np.testing.assert_allclose(cache.flat.reshape(-1, 50)[slots], K[ids], atol=1e-15)
+    for k in range(40):
+        ids, weight = r.choice(50, 15, replace=k % 2 > 0), r.normal(size=15) * (r.random(15) < 0.8)
+        np.testing.assert_allclose(cache.weighted(ids, weight), weight @ K[ids], atol=1e-14)
+    held = np.flatnonzero(cache.slot >= 0)
+    assert len(held) == 20
     cache.shrink(np.arange(0, 50, 2))
-    ids = np.arange(10)
-    table = cache.flat[: cache.capacity * 25].reshape(-1, 25)
-    np.testing.assert_allclose(table[cache.slots(ids)], K[ids][:, ::2], atol=1e-15)
+    np.testing.assert_allclose(cache.weighted(held, np.ones(20)), K[held][:, ::2].sum(axis=0), atol=1e-14)
+    assert cache.computed == 0
     assert cache.capacity == 40
+
+
+@pytest.mark.parametrize("kernel", [RBFKernel(length_scale=2.0), PolynomialKernel(degree=2)])
+def test_bits_do_not_depend_on_threads(kernel):
+    X, y = cloud(1500)
+    found = []
+    for n in (1, 2, 3):
+        with use_threads(n):
+            model = Model(C=2.0, kernel=kernel, tol=1e-4, cache_bytes=8 << 20).fit(X, y)
+            found.append((model.dual_coef_.tobytes(), model.intercept_.tobytes(), model.decision_function(X).tobytes()))
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("far", [0.0, 1e8])

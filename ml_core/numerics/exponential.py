@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.numerics.jit import compiled, inner
+from ml_core.numerics.jit import compiled, fused
 
 LEAST = -708.0  # below, exp leaves the normal numbers: 0 is returned
 BLOCK = 256
@@ -13,7 +13,7 @@ STRIP = 4096
 MAGIC = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer that stands in the low bits
 
 
-@inner
+@fused
 def exp_in_place(a: Vector) -> None:
     """aₖ ← exp(aₖ) for a ≤ 0, to 1 unit in the last place; 0 below -708.
 

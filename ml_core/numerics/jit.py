@@ -69,6 +69,16 @@ def inner(function: F) -> F:
     return numba.njit(cache=_FOLDER is not None, nogil=True)(function)
 
 
+def divided(function: F) -> F:
+    """`inner` whose loops divide in vector lanes: by zero gives inf or nan, not an exception."""
+    return numba.njit(cache=_FOLDER is not None, nogil=True, error_model="numpy")(function)
+
+
+def fused(function: F) -> F:
+    """`inner` whose products and sums may be one rounding each, where the processor has that."""
+    return numba.njit(cache=_FOLDER is not None, nogil=True, fastmath={"contract"})(function)
+
+
 def regrouped(function: F) -> F:
     """`inner` for sums whose terms may be regrouped into vector lanes: equal bits on every run."""
     return numba.njit(cache=_FOLDER is not None, nogil=True, fastmath={"reassoc", "contract"})(function)

@@ -59,7 +59,7 @@ class Held(Curvature):
     def times(self, on: Index, d: Vector) -> Vector:
         """O(m²)."""
         out = np.zeros(len(self.K))
-        add_rows(self.K.reshape(-1), len(self.K), on, d, out)
+        add_rows(self.K.reshape(-1), len(self.K), 0, on, d, out)
         return out
 
     def _again(self, on: Index, v: Vector, own: Index) -> Vector | None:

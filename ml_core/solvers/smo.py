@@ -1,10 +1,10 @@
 """Decomposition for the quadratic program of support vector machines (`BoxDual`), for any kernel, in bounded memory.
 
-Rounds: the variables that violate optimality most form a block; their kernel rows come from a cache or one matrix
-product; pairs within the block are optimised (`smo_pairs`); v changes by the rows of what moved. Rows whose variables
-sit firmly at their bounds are left out (shrinking) while the cache cannot hold everything, and their v is computed anew
-before anything is believed. Where the free variables are few enough their linear system ends what pairs only approach.
-Small problems are one block. Nothing here depends on the number of threads.
+Rounds: the variables that violate optimality most form a block; pairs within the block are optimised (`smo_pairs`); v
+changes by the kernel rows of what moved, from a cache or computed in tiles on threads. Rows whose variables sit firmly
+at their bounds are left out (shrinking) while the cache cannot hold everything, and their v catches up with what moved
+since before anything is believed. Where the free variables are few enough their linear system ends what pairs only
+approach. Small problems are one block. No bit depends on the number of threads.
 
 Source: Joachims (1999), Making large-scale SVM learning practical; Fan, Chen, Lin (2005), JMLR 6; Wen et al. (2018),
 ThunderSVM, JMLR 19.
@@ -18,14 +18,15 @@ import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
+from ml_core.parallel import team
 from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels, multipliers
 from ml_core.solvers.box_solution import BoxSolution
 from ml_core.solvers.free_set import Free, Held, newton_on_free
-from ml_core.solvers.kernel_rows import CACHE_BYTES, KernelRows, RowCache, add_rows, gather
+from ml_core.solvers.kernel_rows import CACHE_BYTES, Each, KernelRows, RowCache
 from ml_core.solvers.smo_pairs import solve_pairs
 
 DENSE = 1200
-BLOCK = 512
+BLOCK = 768
 SLICE = 20_000
 COARSE = 1e-3
 FEWER = 0.1
@@ -35,6 +36,7 @@ FINE = 1e-10
 MET = 2
 MOST_FREE = 4000
 STEPS = 200
+KEEP = 0.75
 SHRINK_EVERY = 8
 Index = np.ndarray
 
@@ -43,9 +45,10 @@ def solve_box(dual: BoxDual, rows: KernelRows, *, tol: float, max_iter: int, uni
               cache_bytes: int = CACHE_BYTES, gram: Matrix | None = None) -> BoxSolution:  # fmt: skip
     """Solve to m - M ≤ tol · unit, or stop after max_iter steps on pairs. `gram` is the kernel matrix, where known."""
     small = dual.c.size <= DENSE or gram is not None
-    work: _Run = _Dense(dual, rows, max_iter, gram) if small else _Blocks(dual, rows, max_iter, cache_bytes)
-    _descend(work, tol * unit, unit, max_iter)
     goal = tol * unit
+    with team(not small) as each:
+        work: _Run = _Dense(dual, rows, max_iter, gram) if small else _Blocks(dual, rows, max_iter, cache_bytes, each)
+        _descend(work, goal, unit, max_iter)
     beta, v = work.beta, work.v
     b, free = multipliers(dual, beta, v)
     worst = levels(dual, beta, v).violation
@@ -156,9 +159,9 @@ class _Dense(_Run):
 class _Blocks(_Run):
     """Blocks over a row cache."""
 
-    def __init__(self, dual: BoxDual, rows: KernelRows, left: int, size: int) -> None:
+    def __init__(self, dual: BoxDual, rows: KernelRows, left: int, size: int, each: Each) -> None:
         super().__init__(dual, rows, left)
-        self.cache = RowCache(rows, size, 2 * BLOCK)
+        self.cache = RowCache(rows, size, BLOCK, each)
         self.spare = self.cache.capacity < rows.n
         self._whole()
         self.told(dual, self.beta, self.v)
@@ -168,6 +171,7 @@ class _Blocks(_Run):
         self.active = np.arange(self.rows.n)
         self.part, self.b, self.w = self.dual, self.beta, self.v
         self.last: Index = np.empty(0, dtype=np.int64)
+        self.out: list[tuple[Index, Vector]] = []
 
     def improve(self, tol: float, most: int) -> None:
         rounds, end = 0, self.done + most
@@ -187,24 +191,20 @@ class _Blocks(_Run):
     def _round(self, violation: float, tol: float) -> None:
         chosen = self._choose()
         copy, at = np.divmod(chosen, len(self.active))
-        base, back = np.unique(at, return_inverse=True)
-        slots = self.cache.slots(self.active[base])
-        K = gather(self.cache.flat, self.cache.width, slots, base)
-        if len(self.part.c) > 1:
-            K = K[np.ix_(back, back)]
+        ids = self.active[at]
+        K = self.rows.block(ids, ids)
         p, beta, v = self.part, self.b[copy, at], self.w[copy, at]
         before, old = v.copy(), beta.copy()
-        steps, _ = solve_pairs(K, self.rows.diag[self.active[at]], beta, v, p.lo[copy, at], p.hi[copy, at],
+        steps, _ = solve_pairs(K, self.rows.diag[ids], beta, v, p.lo[copy, at], p.hi[copy, at],
                                p.group[copy, at], p.groups, max(0.1 * violation, 0.5 * tol),
                                min(self.left, 20 * BLOCK))  # fmt: skip
         delta = beta - old
         self.b[copy, at] = beta
-        out = np.zeros(len(self.active))
-        add_rows(self.cache.flat, self.cache.width, slots, summed(back, delta, len(base)), out)
-        self.w -= out
+        self.w -= self.cache.weighted(ids, delta)
         self.value += 0.5 * float(delta @ (before + v))
         self.left, self.done = self.left - max(steps, 1), self.done + steps
-        self.evaluations, self.last = self.cache.evaluations, chosen
+        self.evaluations += K.size + len(self.active) * self.cache.computed
+        self.last = chosen
         self.told(p, self.b, self.w)
 
     def _choose(self) -> Index:
@@ -231,9 +231,10 @@ class _Blocks(_Run):
         p = self.part
         firm = ((self.b >= p.hi) & (self.w > high[p.group])) | ((self.b <= p.lo) & (self.w < low[p.group]))
         keep = np.flatnonzero(~firm.all(axis=0))
-        if len(keep) > 0.9 * len(self.active) or not len(keep):
+        if len(keep) > KEEP * len(self.active) or not len(keep):
             return
         self._write()
+        self.out.append((np.delete(self.active, keep), self.beta.sum(axis=0)))
         self.cache.shrink(keep)
         self.active = self.active[keep]
         self.part = p.rows(keep)
@@ -245,15 +246,15 @@ class _Blocks(_Run):
             self.beta[:, self.active], self.v[:, self.active] = self.b, self.w
 
     def _restore(self) -> None:
-        """Bring back what was shrunk, its v computed anew."""
+        """Bring back what was shrunk: its v follows what moved since it was left out."""
         if len(self.active) == self.rows.n:
             return
         self._write()
-        out = np.ones(self.rows.n, dtype=bool)
-        out[self.active] = False
-        rest = np.flatnonzero(out)
-        self.v[:, rest] = -self.dual.c[:, rest] - self.rows.times(self.beta.sum(axis=0), rest)
-        self.evaluations += int(np.count_nonzero(self.beta.any(axis=0))) * len(rest)
+        now = self.beta.sum(axis=0)
+        for rest, then in self.out:
+            change = now - then
+            self.v[:, rest] -= self.rows.times(change, rest)
+            self.evaluations += int(np.count_nonzero(change)) * len(rest)
         self.cache.reset(np.arange(self.rows.n))
         self._whole()
 
@@ -263,13 +264,5 @@ class _Blocks(_Run):
     def change(self, row: Index, delta: Vector) -> Vector:
         out = np.zeros(self.rows.n)
         for i in range(0, len(row), BLOCK):
-            part = row[i : i + BLOCK]
-            base, back = np.unique(part, return_inverse=True)
-            add_rows(self.cache.flat, self.cache.width, self.cache.slots(base),
-                     summed(back, delta[i : i + BLOCK], len(base)), out)  # fmt: skip
+            out += self.cache.weighted(row[i : i + BLOCK], delta[i : i + BLOCK])
         return out
-
-
-def summed(place: Index, weight: Vector, size: int) -> Vector:
-    """(size,) weights added up by place."""
-    return np.bincount(place, weight, size).astype(np.float64)
