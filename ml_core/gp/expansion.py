@@ -36,5 +36,5 @@ def chosen(spec: KernelSpec | None, X: Matrix) -> Kernel:
 
 def ask_for(n: int, matrices: float, owner: str) -> None:
     """OverBudget where so many (n, n) matrices are more than is granted."""
-    advice = "take fewer rows, or random_fourier_features before a linear method in a pipeline"
+    advice = "take fewer rows, or nystroem_features or random_fourier_features before the linear twin in a pipeline"
     ask(8.0 * matrices * n * n, f"{owner} on {n} rows", advice)

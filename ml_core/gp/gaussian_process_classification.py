@@ -110,7 +110,8 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         rows = Labelled(X, y, s, len(self.classes_))
         what = f"{rows.functions} latent functions of {len(X)} rows"
-        ask(_bytes(len(X), rows.functions), what, "take fewer rows, or kernel_svm or kernel_logistic_regression")
+        ask(_bytes(len(X), rows.functions), what,
+            "take fewer rows, or nystroem_features before bayesian_logistic_regression in a pipeline")  # fmt: skip
         space = self._space(X)
         if self.hyperparameters == "maximise" and space.free.any():
             self.runs_, self.solution_ = search(

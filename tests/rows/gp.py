@@ -31,4 +31,7 @@ ROWS = [
     Row("kernel_ridge_regression", {"kernel": {"kernel": "rbf", "length_scale": 1.5}, "alpha": 0.3,
                                     "intercept": "none"}, data.regression,
         KernelRidge(alpha=0.3, kernel="rbf", gamma=1 / (2 * 1.5**2)), ("predict", "dual_coef_"), 1e-10),
+    Row("nystroem_features", {"kernel": {"kernel": "rbf", "length_scale": 2.0}, "n_components": 20},
+        lambda: (data.regression()[0], None),
+        no_oracle="scikit-learn draws the rows; inner products and kernel twins in tests/test_nystroem_features.py"),
 ]  # fmt: skip
