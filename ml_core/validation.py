@@ -12,6 +12,7 @@ import numpy as np
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.errors import DataConversionWarning, InvalidData, Issue, NotFittedError, pointer
 from ml_core.naming import name as column_name
+from ml_core.numerics.column_moments import magnitudes
 
 ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "real": (np.isfinite, "a finite number"),
@@ -60,7 +61,7 @@ def check_matrix(
     if A.shape[1] < 1:
         raise InvalidData(f"Found array with 0 feature(s) (shape={A.shape}) while a minimum of 1 is required.")
     A = np.ascontiguousarray(A, dtype=np.float64)
-    top = np.maximum(A.max(axis=0), -A.min(axis=0)) if largest < math.inf else None
+    top = magnitudes(A) if largest < math.inf else None
     if top is None or accepts != "real" or not np.isfinite(top).all():
         _check_domain(A, accepts, owner)
     if top is not None:

@@ -6,11 +6,16 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData
-from ml_core.numerics.jit import compiled
+from ml_core.numerics.jit import compiled, merged
 
 BLOCK = 1024
 """Rows summed by themselves before they are added to the rest, so that long sums round little."""
+TOGETHER = 4
+"""Rows per visit of the sums, which stay in registers meanwhile."""
 LEAST = float(np.finfo(float).smallest_subnormal)
+SIGNLESS = np.int64(2**63 - 1)
+FINEST = -1000
+"""Least exponent of a unit, whose inverse must be finite."""
 REACH = 1e300
 """Magnitude up to which differences of cells, and the sums used here, are finite."""
 
@@ -32,18 +37,71 @@ def degrees(total: float, ddof: int) -> float:
     return total - ddof
 
 
-@compiled(lambda: (np.ones((3, 2)), np.ones(3), np.zeros(2), np.ones(2), np.zeros(2)))
-def _sums(X: Matrix, p: Vector, middle: Vector, unit: Vector, shift: Vector) -> tuple[Vector, Vector]:
-    """Σᵢ pᵢzᵢ and Σᵢ pᵢzᵢ² of z = (x - middle)/unit - shift, (d,) each."""
+@merged
+def _visited(X: Matrix, i: int) -> tuple[Vector, Vector, Vector, Vector]:
+    """Rows i to i + 3, the last row in place of those beyond it."""
+    last = len(X) - 1
+    return X[i], X[min(i + 1, last)], X[min(i + 2, last)], X[min(i + 3, last)]
+
+
+@merged
+def _shares(p: Vector, i: int) -> tuple[float, float, float, float]:
+    """Weights i to i + 3, 0 for those beyond the last."""
+    n = len(p)
+    return (p[i], p[i + 1] if i + 1 < n else 0.0, p[i + 2] if i + 2 < n else 0.0, p[i + 3] if i + 3 < n else 0.0)
+
+
+@compiled(lambda: (np.ones((3, 2)),))
+def magnitudes(X: Matrix) -> Vector:
+    """(d,) the largest |xᵢⱼ| of each column of X (n, d); NaN where a cell is one, whose bits are above infinity's."""
+    n, d = X.shape
+    cells, top = X.view(np.int64), np.zeros(d, np.int64)
+    for i in range(0, n, TOGETHER):
+        r0, r1, r2, r3 = _visited(cells, i)
+        for j in range(d):
+            w, x, y, z = r0[j] & SIGNLESS, r1[j] & SIGNLESS, r2[j] & SIGNLESS, r3[j] & SIGNLESS
+            w, y = w if w > x else x, y if y > z else z
+            w = w if w > y else y
+            top[j] = w if w > top[j] else top[j]
+    return top.view(np.float64)
+
+
+@compiled(lambda: (np.ones((3, 2)), np.ones(3)))
+def _ends(X: Matrix, p: Vector) -> tuple[Vector, Vector, Vector]:
+    """Least, largest and about the mean Σᵢ pᵢxᵢ of each column, (d,) each: counted from the first row."""
+    n, d = X.shape
+    first, low, high, mean = X[0].copy(), X[0].copy(), X[0].copy(), np.zeros(d)
+    for i in range(0, n, TOGETHER):
+        r0, r1, r2, r3 = _visited(X, i)
+        p0, p1, p2, p3 = _shares(p, i)
+        for j in range(d):
+            w, x, y, z = r0[j], r1[j], r2[j], r3[j]
+            less, more = w if w < x else x, w if w > x else x
+            less, more = y if y < less else less, y if y > more else more
+            less, more = z if z < less else less, z if z > more else more
+            low[j] = less if less < low[j] else low[j]
+            high[j] = more if more > high[j] else high[j]
+            f = first[j]
+            mean[j] += (p0 * (w - f) + p1 * (x - f)) + (p2 * (y - f) + p3 * (z - f))
+    return low, high, first + mean
+
+
+@compiled(lambda: (np.ones((3, 2)), np.ones(3), np.zeros(2), np.ones(2)))
+def _sums(X: Matrix, p: Vector, middle: Vector, inverse: Vector) -> tuple[Vector, Vector]:
+    """Σᵢ pᵢzᵢ and Σᵢ pᵢzᵢ² of z = (x - middle) · inverse, (d,) each."""
     n, d = X.shape
     first, second = np.zeros(d), np.zeros(d)
     part, squares = np.zeros(d), np.zeros(d)
-    for i in range(n):
+    for i in range(0, n, TOGETHER):
+        r0, r1, r2, r3 = _visited(X, i)
+        p0, p1, p2, p3 = _shares(p, i)
         for j in range(d):
-            z = (X[i, j] - middle[j]) / unit[j] - shift[j]
-            part[j] += p[i] * z
-            squares[j] += p[i] * z * z
-        if i % BLOCK == BLOCK - 1 or i == n - 1:
+            m, u = middle[j], inverse[j]
+            w, x, y, z = (r0[j] - m) * u, (r1[j] - m) * u, (r2[j] - m) * u, (r3[j] - m) * u
+            pw, px, py, pz = p0 * w, p1 * x, p2 * y, p3 * z
+            part[j] += (pw + px) + (py + pz)
+            squares[j] += (pw * w + px * x) + (py * y + pz * z)
+        if i % BLOCK == BLOCK - TOGETHER or i + TOGETHER >= n:
             first += part
             second += squares
             part[:] = 0.0
@@ -69,17 +127,16 @@ def deviation(sd: Vector, constant: np.ndarray, total: float, ddof: int) -> Vect
 def split_moments(X: Matrix, s: Vector) -> tuple[Vector, Vector, Vector, np.ndarray]:
     """Mean, what rounding took from it, √(Σ s(x - mean)²/Σs) and whether the column is constant, (d,) each; O(n d).
 
-    Two passes over deviations from the middle of the range in units of the largest.
+    A pass for the ends and about the mean, one for deviations from that, in units of a power of two at least as large.
     """
-    low, high, total = X.min(axis=0), X.max(axis=0), float(s.sum())
+    low, high, middle = _ends(X, p := s / s.sum())
     constant = low == high
-    middle = np.where(constant, low, 0.5 * low + 0.5 * high)
-    unit = np.where(constant, 1.0, np.maximum(high - middle, middle - low))
-    p = s / total
-    shift, _ = _sums(X, p, middle, unit, np.zeros(X.shape[1]))
-    rest, square = _sums(X, p, middle, unit, shift)
-    step = (shift + rest) * unit
+    middle = np.where(constant, low, np.clip(middle, low, high))
+    exponent = np.maximum(np.frexp(np.maximum(high - middle, middle - low))[1], FINEST)
+    shift, square = _sums(X, p, middle, np.ldexp(1.0, -exponent))
+    unit = np.ldexp(1.0, exponent)
+    step = np.where(constant, 0.0, shift * unit)
     mean = middle + step
     part = mean - middle
     lost = (middle - (mean - part)) + (step - part)
-    return mean, lost, np.sqrt(np.maximum(square - rest * rest, 0.0)) * unit, constant
+    return mean, lost, np.sqrt(np.maximum(square - shift * shift, 0.0)) * unit, constant
