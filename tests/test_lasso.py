@@ -178,3 +178,32 @@ def test_an_early_stop_is_within_its_gap():
     total = float(((y - y.mean()) ** 2).sum())
     assert objective(exact, X, y) <= objective(early, X, y) <= objective(exact, X, y) + 1e-2 * total
     check_certificates(early, X, y)
+
+
+@pytest.mark.parametrize(("n", "d", "more"), [(50, 8, 8), (200, 30, 40), (40, 60, 30)])
+@pytest.mark.parametrize("share", [0.3, 1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_copies_of_columns_cost_nothing_and_change_nothing(n, d, more, share, sign):
+    r = np.random.default_rng(n)
+    X = r.normal(size=(n, d))
+    y = X @ np.where(r.random(d) < 0.4, r.normal(size=d), 0.0) + 0.5 * r.normal(size=n)
+    twins = np.hstack([X, sign * X[:, r.choice(d, more)]])[:, r.permutation(d + more)]
+    alpha = share * Lasso(path_length=0).fit(X, y).alpha_max_
+    alone, both = (Lasso(alpha=alpha, path_length=0).fit(Z, y) for Z in (X, twins))
+    assert both.converged_
+    assert both.reason_ == "gradient"
+    check_certificates(both, twins, y)
+    assert objective(both, twins, y) == pytest.approx(objective(alone, X, y), rel=1e-13, abs=1e-14 * (y @ y))
+    assert np.count_nonzero(both.coef_) <= min(n, d)
+
+
+def test_a_sum_of_columns_that_never_varies_costs_no_digits():
+    r = np.random.default_rng(4)
+    levels = np.eye(5)[r.integers(0, 5, 300)]
+    X, y = np.hstack([levels, np.eye(3)[r.integers(0, 3, 300)]]), r.normal(size=300)
+    top = Lasso(path_length=0).fit(X, y).alpha_max_
+    for share in (0.5, 1e-3, 1e-6):
+        m = Lasso(alpha=share * top, path_length=0).fit(X, y)
+        assert m.reason_ == "gradient"
+        check_certificates(m, X, y)
+        assert np.linalg.matrix_rank(X[:, m.coef_ != 0] - X[:, m.coef_ != 0].mean(axis=0)) == np.count_nonzero(m.coef_)

@@ -75,8 +75,8 @@ def test_taking_columns_a_few_at_a_time_keeps_their_products():
     Z = Columns.of(X, s, True)
     for some in ([5], [7, 5, 9], list(range(1, 40))):
         Z.take(np.array(some))
-    order = sorted(Z.place, key=Z.place.__getitem__)
-    U = np.sqrt(s)[:, None] * (X[:, order] - Z.mean[order]) / Z.length[order]
+    assert sorted(Z.order) == list(range(1, 40))
+    U = np.sqrt(s)[:, None] * (X[:, Z.order] - Z.mean[Z.order]) / Z.length[Z.order]
     np.testing.assert_allclose(Z.gram, U.T @ U, atol=1e-13)
     np.testing.assert_allclose(Z.taken, U, rtol=1e-15)
 

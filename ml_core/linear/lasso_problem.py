@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,10 +46,14 @@ class Problem:
         t = y - offset
         return cls(Z, t, offset, float(np.sqrt(s @ t**2)), units, alpha_l2)
 
+    @cached_property
+    def pull(self) -> Vector:
+        """(d,) correlations of the targets; O(n d)."""
+        return self.Z.correlations(self.t)
+
     def alpha_max(self) -> float:
         """The least alpha at which no column gets weight."""
-        pull = self.Z.correlations(self.t) * self.Z.length / self.units
-        return float((2 * np.abs(pull)).max(initial=0.0))
+        return float((2 * np.abs(self.pull * self.Z.length / self.units)).max(initial=0.0))
 
     def penalties(self, alpha: float) -> tuple[Vector, Vector]:
         """Bounds and squared penalties (d,) of the unit columns."""
@@ -69,7 +74,8 @@ class Problem:
         scale = self.lengths() / self.size
         bound, mu = self.penalties(alpha)
         begin = None if start is None else start * scale
-        found = coordinate_descent.lasso(self.Z, self.t / self.size, bound, mu, start=begin, tol=tol, max_iter=max_iter)
+        found = coordinate_descent.lasso(self.Z, self.t / self.size, bound, mu, start=begin, tol=tol, max_iter=max_iter,
+                                         c=self.pull / self.size)  # fmt: skip
         return found, found.w / scale
 
     def path(self, alphas: Vector, tol: float, max_iter: int) -> Iterator[tuple[Solution, Vector]]:
@@ -79,7 +85,8 @@ class Problem:
             return
         each = [self.penalties(float(alpha)) for alpha in alphas]
         bounds, mu, scale = np.array([bound for bound, _ in each]), each[0][1], self.lengths() / self.size
-        for found in lasso_path.path(self.Z, self.t / self.size, bounds, mu, tol=tol, max_iter=max_iter):
+        t, c = self.t / self.size, self.pull / self.size
+        for found in lasso_path.path(self.Z, t, c, bounds, mu, tol=tol, max_iter=max_iter):
             yield found, found.w / scale
 
     def state(self, coef: Vector, alpha: float) -> tuple[Gap, Vector]:

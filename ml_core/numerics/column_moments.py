@@ -38,7 +38,7 @@ def degrees(total: float, ddof: int) -> float:
 
 
 @merged
-def _visited(X: Matrix, i: int) -> tuple[Vector, Vector, Vector, Vector]:
+def _visited(X: np.ndarray, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Rows i to i + 3, the last row in place of those beyond it."""
     last = len(X) - 1
     return X[i], X[min(i + 1, last)], X[min(i + 2, last)], X[min(i + 3, last)]
@@ -127,15 +127,15 @@ def deviation(sd: Vector, constant: np.ndarray, total: float, ddof: int) -> Vect
 def split_moments(X: Matrix, s: Vector) -> tuple[Vector, Vector, Vector, np.ndarray]:
     """Mean, what rounding took from it, √(Σ s(x - mean)²/Σs) and whether the column is constant, (d,) each; O(n d).
 
-    A pass for the ends and about the mean, one for deviations from that, in units of a power of two at least as large.
+    A pass for the ends and about the mean, one for deviations from that, in units of a power of two near the largest.
     """
     low, high, middle = _ends(X, p := s / s.sum())
     constant = low == high
-    middle = np.where(constant, low, np.clip(middle, low, high))
-    exponent = np.maximum(np.frexp(np.maximum(high - middle, middle - low))[1], FINEST)
+    middle = np.where(0.5 * high - 0.5 * low < REACH, np.clip(middle, low, high), 0.5 * low + 0.5 * high)
+    exponent = np.maximum(np.frexp(np.maximum(high - middle, middle - low))[1] - 1, FINEST)
     shift, square = _sums(X, p, middle, np.ldexp(1.0, -exponent))
     unit = np.ldexp(1.0, exponent)
-    step = np.where(constant, 0.0, shift * unit)
+    step = shift * unit
     mean = middle + step
     part = mean - middle
     lost = (middle - (mean - part)) + (step - part)

@@ -2,9 +2,10 @@
 
 min over w of  ½ Σᵢ sᵢ (tᵢ - zᵢᵀw)² + Σⱼ lⱼ|wⱼ| + ½ Σⱼ μⱼ wⱼ²  for the unit columns of `Columns`.
 
-A working set holds the columns with weight and those that violate their bound |zⱼᵀr| ≤ lⱼ most. On it, sweeps of
-coordinate descent over the Gram matrix find the signs, and one Cholesky solve for those signs gives the weights to
-rounding where the sweeps alone would creep (Lee, Battle, Raina, Ng (2006), Efficient sparse coding algorithms, NIPS).
+A working set holds the columns that ever had weight and those that violate their bound |zⱼᵀr| ≤ lⱼ most; the first one
+as many as their products cost no more than a pass over the table. On it, sweeps of coordinate descent over the Gram
+matrix find the signs, and one Cholesky solve for those signs gives the weights to rounding where the sweeps alone would
+creep.
 The set grows until no column violates; the duality gap is measured over all columns.
 
 Source: Friedman, Hastie, Tibshirani (2010), Regularization paths for generalized linear models via coordinate descent,
@@ -14,20 +15,20 @@ Journal of Statistical Software 33(1); Massias, Gramfort, Salmon (2018), Celer, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.jit import compiled
 from ml_core.solvers.base import Solution
 from ml_core.solvers.gram_descent import SWEEPS, descend
+from ml_core.solvers.signed_system import settle_signs
 from ml_core.solvers.unit_columns import EPS, Columns
 
 FIRST = 10
 ROUNDS = 1000
-CROSSINGS = 8
 PATIENCE = 5
 NEAR = 1e-9
 """Gap from which it is found without the linear system of the signs: above the rounding of sums of squares."""
@@ -54,60 +55,23 @@ def _sweep(G: Matrix, c: Vector, bound: Vector, mu: Vector, w: Vector, q: Vector
     return largest
 
 
-def _exact(G: Matrix, c: Vector, bound: Vector, mu: Vector, w: Vector) -> tuple[Vector, bool]:
-    """From w towards the minimum for its signs; weights that reach 0 on the way stay there and it starts anew.
-
-    The objective never grows. Also whether the minimum was reached; without it the sweeps go on from there.
-    """
-    for _ in range(CROSSINGS):
-        on = np.flatnonzero(w)
-        if not len(on):
-            return w, True
-        x = _solve(G[np.ix_(on, on)] + np.diag(mu[on]), c[on] - bound[on] * np.sign(w[on]))
-        if x is None:
-            return w, False
-        here = w[on]
-        crossing = x * here < 0
-        step = np.where(crossing, here / np.where(crossing, here - x, 1.0), 1.0)
-        least = float(step.min())
-        w = w.copy()
-        w[on] = np.where(crossing & (step <= least), 0.0, here + least * (x - here))
-        if not crossing.any():
-            w[on] = x
-            return w, True
-    return w, False
-
-
-def _solve(H: Matrix, goal: Vector) -> Vector | None:
-    """H⁻¹ goal with one step of refinement; None where H is singular to working precision."""
-    try:
-        factor = cho_factor(H, check_finite=False)
-    except LinAlgError:
-        return None
-    pivots = np.abs(np.diag(factor[0])) ** 2
-    if pivots.min() < len(H) * 64 * EPS * pivots.max():
-        return None
-    x = cho_solve(factor, goal, check_finite=False)
-    return np.asarray(x + cho_solve(factor, goal - H @ x, check_finite=False))
-
-
 def _settle(
     G: Matrix, c: Vector, bound: Vector, mu: Vector, w: Vector, slack: Vector, budget: int, *, last: bool
 ) -> tuple[Vector, int]:
-    """A minimum over a working set from weights w, and the rounds it took; a budget that is spent ends it.
+    """A minimum over a working set from weights w (k,), and the rounds it took; a budget that is spent ends it.
 
     Sweeps go on until the signs rest, then the system of the signs is solved. Only the `last` set, outside of which
     nothing violates, is worth more than one such solve.
     """
-    rounds = 0
+    rounds, room, G = 0, G, G[: len(w), : len(w)]
     while rounds < budget:
         before = np.sign(w)
-        step = _sweep(G, c, bound, mu, w, G @ w, min(SWEEPS, budget - rounds))
+        step = _sweep(room, c, bound, mu, w, G @ w, min(SWEEPS, budget - rounds))
         rounds += SWEEPS
         still = bool((np.sign(w) == before).all())
         if not still and rounds < PATIENCE * SWEEPS:
             continue
-        w, reached = _exact(G, c, bound, mu, w)
+        w, reached = settle_signs(G, c, bound, mu, w)
         off = np.abs(c - G @ w - mu * w) - bound
         if not last or (reached and not (off[w == 0] > slack[w == 0]).any()):
             break
@@ -150,23 +114,25 @@ class State:
     c: Vector
 
     @classmethod
-    def of(cls, Z: Columns, t: Vector, start: Vector | None) -> State:
-        """Of weights `start`, or none; O(n d)."""
+    def of(cls, Z: Columns, t: Vector, start: Vector | None, c: Vector | None = None) -> State:
+        """Of weights `start`, or none; O(n d) unless the correlations c of the targets are known."""
         w = np.zeros(Z.X.shape[1]) if start is None else start.copy()
         r = Z.residual(t, w)
-        c = Z.correlations(t)
+        c = Z.correlations(t) if c is None else c
         return cls(w, r, Z.correlations(r) if w.any() else c, c)
 
 
 def lasso(
     Z: Columns, t: Vector, bound: Vector, mu: Vector, *, start: Vector | None = None, tol: float = 0.0,
-    max_iter: int = 10_000,
+    max_iter: int = 10_000, c: Vector | None = None,
 ) -> Solution:  # fmt: skip
-    """Weights (d,) of the columns `Z` for targets t (n,) with Σ s t² = 1 and bounds l, μ (d,) ≥ 0.
+    """Weights (d,) of the columns `Z` for targets t (n,) with Σ s t² = 1 and bounds l, μ (d,) ≥ 0, from `start`.
+
+    c (d,) are the correlations of the targets where they are known.
 
     It ends when no column violates its bound beyond rounding ("gradient") or the duality gap is at most tol/2 ("gap").
     """
-    return advance(Z, t, bound, mu, State.of(Z, t, start), tol=tol, max_iter=max_iter)
+    return advance(Z, t, bound, mu, State.of(Z, t, start, c), tol=tol, max_iter=max_iter)
 
 
 def advance(
@@ -174,7 +140,7 @@ def advance(
     first: np.ndarray | None = None,
 ) -> Solution:  # fmt: skip
     """`lasso` from a state, which moves to the answer; the columns `first` enter the first working set."""
-    size, rounds, trace = FIRST, 0, []
+    size, rounds, trace = max(FIRST, isqrt(Z.X.shape[1])), 0, []
     slack = Z.sure + 8 * EPS * bound
     for outer in range(ROUNDS):
         w = at.w
@@ -207,17 +173,17 @@ def _improved(
     Z: Columns, c: Vector, bound: Vector, mu: Vector, w: Vector, slack: Vector, chosen: np.ndarray, budget: int,
     tol: float, *, last: bool,
 ) -> tuple[Vector, int]:  # fmt: skip
-    """Weights (d,) that are a minimum over the chosen columns, or within a third of the gap asked for; rounds."""
-    at = Z.take(chosen)
-    G = np.ascontiguousarray(Z.gram[np.ix_(at, at)])
-    own, limit, ridge, used, near = w[chosen], bound[chosen], mu[chosen], 0, False
+    """Weights (d,) that are a minimum over the columns taken, or within a third of the gap asked for; rounds."""
+    Z.take(chosen)
+    on, G = Z.order, Z.products
+    own, limit, ridge, used, near = w[on], bound[on], mu[on], 0, False
     if tol > NEAR:
         most = min(budget, PATIENCE * SWEEPS)
-        used, gap = descend(G, c[chosen], limit, ridge, Z.sure[chosen], own, G @ own, tol / 6, most)
+        used, gap = descend(G, c[on], limit, ridge, Z.sure[on], own, Z.gram @ own, tol / 6, most)
         near = gap <= tol / 6
     if not near and used < budget:
-        own, more = _settle(G, c[chosen], limit, ridge, own, slack[chosen], budget - used, last=last)
+        own, more = _settle(G, c[on], limit, ridge, own, slack[on], budget - used, last=last)
         used += more
     w = w.copy()
-    w[chosen] = own
+    w[on] = own
     return w, used

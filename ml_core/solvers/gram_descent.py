@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.numerics.jit import compiled, inner
+from ml_core.numerics.jit import compiled, inner, merged
 
 SWEEPS = 10
 RESTING = 1e-3
@@ -26,15 +26,11 @@ def _step(pull: float, size: float, bound: float, mu: float, w: float) -> float:
     return (np.sign(pull) * over / (size + mu) if over > 0.0 else 0.0) - w
 
 
-@inner
-def _rest(G: Matrix, change: Vector, on: Codes, q: Vector) -> None:
-    """Bring q = G w up to date outside of the columns `on`, whose entries are."""
-    kept = q[on]
-    for j in on:
-        if change[j] != 0.0:
-            for i in range(len(q)):
-                q[i] += G[j, i] * change[j]
-    q[on] = kept
+@merged
+def _follow(row: Vector, step: float, q: Vector) -> None:
+    """Bring q = G w up to date."""
+    for i in range(len(q)):
+        q[i] += row[i] * step
 
 
 @inner
@@ -63,8 +59,7 @@ def _over_all(G: Matrix, c: Vector, bound: Vector, mu: Vector, w: Vector, q: Vec
             step = _step(c[j] - q[j], G[j, j], bound[j], mu[j], w[j])
             if step != 0.0:
                 w[j] += step
-                for i in range(len(w)):
-                    q[i] += G[j, i] * step
+                _follow(G[j], step, q)
             if w[j] != 0.0:
                 on[n_on] = j
                 n_on += 1
@@ -75,17 +70,15 @@ def _over_all(G: Matrix, c: Vector, bound: Vector, mu: Vector, w: Vector, q: Vec
 def _over_some(
     G: Matrix, c: Vector, bound: Vector, mu: Vector, w: Vector, q: Vector, on: Codes, resting: float, rounds: int
 ) -> int:
-    """Rounds over the columns `on` until steps are below `resting` largest weights; q follows in these alone."""
+    """Rounds over the columns `on`, in place, until steps are below `resting` largest weights; how many."""
     for done in range(rounds):
         moved, largest = 0.0, 0.0
-        for a in range(len(on)):
-            j = on[a]
+        for j in on:
             step = _step(c[j] - q[j], G[j, j], bound[j], mu[j], w[j])
             if step != 0.0:
                 w[j] += step
                 moved = max(moved, abs(step))
-                for b in range(len(on)):
-                    q[on[b]] += G[j, on[b]] * step
+                _follow(G[j], step, q)
             largest = max(largest, abs(w[j]))
         if moved <= resting * largest:
             return done + 1
@@ -98,14 +91,13 @@ def descend(
 ) -> tuple[int, float]:
     """Rounds over all columns, each followed by rounds over those with weight, in place, until the gap is at most goal.
 
-    q = G w; columns with G[j, j] = 0 stay out. Returns the rounds and the gap.
+    w (k,), q = G w; of G, which may be larger, the first k rows and columns count, and those with G[j, j] = 0 stay out.
+    Returns the rounds and the gap.
     """
     done, gap, on = 0, _gap(c, bound, mu, sure, w, q), np.empty(len(w), np.int64)
     while gap > goal and done < rounds:
         some = on[: _over_all(G, c, bound, mu, w, q, on)]
-        before = w.copy()
         resting = RESTING * np.sqrt(goal)
         done += 1 + _over_some(G, c, bound, mu, w, q, some, resting, min(SWEEPS, rounds - done - 1))
-        _rest(G, w - before, some, q)
         gap = _gap(c, bound, mu, sure, w, q)
     return done, gap

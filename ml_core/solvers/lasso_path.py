@@ -31,16 +31,18 @@ WORTH = 30
 """Columns per penalty up to which all their products cost less than the passes over the table that they save."""
 
 
-def path(Z: Columns, t: Vector, bounds: Matrix, mu: Vector, *, tol: float, max_iter: int) -> Iterator[Solution]:
+def path(
+    Z: Columns, t: Vector, c: Vector, bounds: Matrix, mu: Vector, *, tol: float, max_iter: int
+) -> Iterator[Solution]:
     """Weights for each row of `bounds` (a, d), descending; otherwise as `coordinate_descent.lasso`.
 
     The Gram matrix of all columns, d² numbers, is at most half of the table.
     """
     n, d = Z.X.shape
     if tol > NEAR and 2 * d <= n and d <= WORTH * len(bounds):
-        yield from _on_products(Z, t, bounds, mu, tol, max_iter)
+        yield from _on_products(Z, t, c, bounds, mu, tol, max_iter)
         return
-    at, last = State.of(Z, t, None), None
+    at, last = State.of(Z, t, None, c), None
     for bound in bounds:
         strong = np.abs(at.g - mu * at.w) >= 2 * bound - (bound if last is None else last)
         first = np.flatnonzero(strong & (Z.length > 0))
@@ -62,14 +64,16 @@ def products(Z: Columns) -> Matrix:
     return np.asarray(G.T + np.triu(G, 1))
 
 
-def _on_products(Z: Columns, t: Vector, bounds: Matrix, mu: Vector, tol: float, max_iter: int) -> Iterator[Solution]:
-    G, c = products(Z), Z.correlations(t)
+def _on_products(
+    Z: Columns, t: Vector, c: Vector, bounds: Matrix, mu: Vector, tol: float, max_iter: int
+) -> Iterator[Solution]:
+    G = products(Z)
     w, q = np.zeros(len(c)), np.zeros(len(c))
     for bound in bounds:
         used, gap = descend(G, c, bound, mu, Z.sure, w, q, 0.5 * tol, min(max_iter, PATIENCE))
         if gap <= 0.5 * tol:
             yield Solution(w.copy(), used, True, "gap")
             continue
-        found = advance(Z, t, bound, mu, State.of(Z, t, w), tol=tol, max_iter=max(max_iter - used, 0))
+        found = advance(Z, t, bound, mu, State.of(Z, t, w, c), tol=tol, max_iter=max(max_iter - used, 0))
         w, q = found.w.copy(), G @ found.w
         yield replace(found, n_iter=found.n_iter + used)

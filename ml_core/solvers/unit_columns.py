@@ -6,10 +6,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ml_core.arrays import Matrix, Vector
+from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.numerics.column_moments import column_moments
+from ml_core.numerics.jit import compiled
 
 EPS = float(np.finfo(float).eps)
+LINE = 8
+"""Rows whose cells are gathered together: numbers that a line of the cache holds."""
+
+
+@compiled(lambda: (np.eye(2), np.ones(2), np.zeros(2), np.ones(2), np.zeros(1, np.int64), np.zeros((1, 2))))
+def _unit(X: Matrix, root: Vector, mean: Vector, length: Vector, chosen: Codes, out: Matrix) -> None:
+    """Columns `chosen` of X (n, d) as rows of out (k, n): √s (x - mean)/length, `root` (n,) being √s."""
+    for start in range(0, len(X), LINE):
+        for a in range(len(chosen)):
+            j = chosen[a]
+            for i in range(start, min(start + LINE, len(X))):
+                out[a, i] = root[i] * (X[i, j] - mean[j]) / length[j]
 
 
 @dataclass
@@ -21,19 +34,25 @@ class Columns:
     mean: Vector
     length: Vector
     sure: Vector
-    place: dict[int, int] = field(default_factory=dict)
-    _taken: Matrix = field(default_factory=lambda: np.empty((0, 0)))
-    _gram: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    order: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """(k,) the columns taken so far."""
+    products: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    """(m, m), m ≥ k, whose first k rows and columns are theirs: it need not be copied for each new one."""
+    _rows: Matrix = field(init=False)
+    _place: Codes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rows, self._place = np.empty((0, len(self.X))), np.full(self.X.shape[1], -1)
 
     @property
     def taken(self) -> Matrix:
         """(n, k) the columns taken so far."""
-        return self._taken[:, : len(self.place)]
+        return self._rows[: len(self.order)].T
 
     @property
     def gram(self) -> Matrix:
         """(k, k) their products."""
-        return self._gram[: len(self.place), : len(self.place)]
+        return self.products[: len(self.order), : len(self.order)]
 
     @classmethod
     def of(cls, X: Matrix, s: Vector, center: bool) -> Columns:
@@ -53,36 +72,32 @@ class Columns:
         raw = weighted @ self.X - self.mean * weighted.sum()
         return np.divide(raw, self.length, out=np.zeros_like(raw), where=self.length > 0)
 
-    def take(self, chosen: np.ndarray) -> np.ndarray:
-        """Places of columns in `taken` (n, k) and `gram` (k, k), which grow by those that are new; O(n k) each."""
-        fresh = [int(j) for j in chosen if int(j) not in self.place]
-        if fresh:
-            old, new = len(self.place), len(self.place) + len(fresh)
+    def take(self, chosen: Codes) -> Codes:
+        """Places of columns in `order`, `taken` and `gram`, which grow by those that are new; O(n k) each."""
+        fresh = chosen[self._place[chosen] < 0]
+        if len(fresh):
+            old, new = len(self.order), len(self.order) + len(fresh)
             self._reserve(new)
-            Z = np.sqrt(self.s)[:, None] * (self.X[:, fresh] - self.mean[fresh]) / self.length[fresh]
-            self.place.update({j: old + i for i, j in enumerate(fresh)})
-            self._taken[:, old:new] = Z
-            self._gram[:new, old:new] = self._taken[:, :new].T @ Z
-            self._gram[old:new, :old] = self._gram[:old, old:new].T
-        return np.array([self.place[int(j)] for j in chosen], dtype=np.int64)
+            self._place[fresh], self.order = np.arange(old, new), np.append(self.order, fresh)
+            _unit(self.X, np.sqrt(self.s), self.mean, self.length, fresh, self._rows[old:new])
+            self.products[old:new, :new] = self._rows[old:new] @ self._rows[:new].T
+            self.products[:old, old:new] = self.products[old:new, :old].T
+        return self._place[chosen]
 
     def _reserve(self, k: int) -> None:
         """Room for k columns, growing by half so that a path does not copy them at each penalty."""
-        old, room = len(self.place), self._gram.shape[0]
+        old, room = len(self.order), len(self.products)
         if k <= room:
             return
         room = min(max(k, room + room // 2), self.X.shape[1])
-        taken, gram = np.empty((len(self.X), room), order="F"), np.empty((room, room))
-        if old:
-            taken[:, :old], gram[:old, :old] = self.taken, self.gram
-        self._taken, self._gram = taken, gram
+        rows, products = np.empty((room, len(self.X))), np.empty((room, room))
+        rows[:old], products[:old, :old] = self._rows[:old], self.gram
+        self._rows, self.products = rows, products
 
     def residual(self, t: Vector, w: Vector) -> Vector:
         """(n,) t - Σⱼ (xⱼ - mean)/length wⱼ; O(n) for each column taken so far."""
         on = np.flatnonzero(w)
         if not len(on):
             return t.copy()
-        at = self.take(on)
-        here = np.zeros(len(self.place))
-        here[at] = w[on]
-        return np.asarray(t - self.taken @ here / np.sqrt(self.s))
+        self.take(on)
+        return np.asarray(t - w[self.order] @ self._rows[: len(self.order)] / np.sqrt(self.s))
