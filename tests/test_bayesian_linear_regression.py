@@ -306,3 +306,28 @@ def test_a_column_of_zeros_keeps_its_prior_and_the_certificate_holds():
     np.testing.assert_allclose(again.coef_[2], 0, atol=1e-12)
     block = next(iter(again.parameter_posterior().values()))
     np.testing.assert_allclose(block.sd.ravel()[-1], 0.5, rtol=1e-9)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, 1e6, 1e-6, -1e12])
+@pytest.mark.parametrize(
+    "how", [{"bias_prior_variance": 4.0}, {}, {"bias_prior_variance": "flat"}, {"fit_intercept": False}]
+)
+@pytest.mark.parametrize("hyper", ["given", "evidence"])
+def test_a_constant_target_is_certified_under_every_prior(value, how, hyper):
+    for n in (1, 5, 30):
+        X, y = np.random.default_rng(n).normal(size=(n, 3)), np.full(n, value)
+        m = BayesianLinearRegression(hyperparameters=hyper, **how).fit(X, y)
+        assert [c for c in m.diagnostics(X, y).certificates if not c.holds] == []
+
+
+def test_the_evidence_of_a_tiny_noise_is_that_of_many_digits():
+    mpmath = pytest.importorskip("mpmath")
+    X, y = np.random.default_rng(0).normal(size=(12, 2)), np.full(12, 3.0)
+    m = BayesianLinearRegression(noise_variance=1e-13, alpha=2.0, bias_prior_variance=4.0).fit(X, y)
+    with mpmath.workdps(60):
+        A = mpmath.matrix(np.column_stack([np.ones(12), X]).tolist())
+        K = A * mpmath.diag([4.0, 0.5, 0.5]) * A.T + mpmath.mpf(1e-13) * mpmath.eye(12)
+        t = mpmath.matrix(y.tolist())
+        want = -(t.T * mpmath.lu_solve(K, t))[0] / 2 - mpmath.log(mpmath.det(K)) / 2 - 6 * mpmath.log(2 * mpmath.pi)
+    assert m.log_evidence_ == pytest.approx(float(want), rel=1e-9)
+    assert all(c.holds for c in m.diagnostics(X, y).certificates)

@@ -105,3 +105,21 @@ def test_refusals_say_what_to_change():
         EmpiricalRiskMinimizer(loss="logistic").fit(KNOWN_X, KNOWN_Y)
     with pytest.raises(InvalidData, match="row 1 has 3"):
         EmpiricalRiskMinimizer(function="logistic", loss="logistic").fit(KNOWN_X, KNOWN_Y)
+
+
+TINY = [c for c in GRID if c[3] != "none" and (c[0] == "logistic" or c[:3] == ("linear", "absolute", "mean"))]
+
+
+@pytest.mark.parametrize("unit", [1e-149, 1e-100, 1e-60])
+@pytest.mark.parametrize(("function", "loss", "aggregation", "penalty"), TINY)
+def test_a_penalised_column_of_tiny_numbers_is_as_good_as_absent(unit, function, loss, aggregation, penalty):
+    X, y, s = table()
+    tiny = X * [unit, 1.0]
+    both, alone = (
+        EmpiricalRiskMinimizer(function=function, loss=loss, aggregation=aggregation, penalty=penalty, alpha=0.1)
+        for _ in range(2)
+    )
+    both.fit(tiny, y, sample_weight=s)
+    alone.fit(X[:, 1:], y, sample_weight=s)
+    assert [c for c in both.diagnostics(tiny, y, s).certificates if not c.holds] == []
+    assert objective(both, tiny, y, s) == pytest.approx(objective(alone, X[:, 1:], y, s), rel=1e-5)

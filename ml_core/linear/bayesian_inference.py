@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
-from ml_core.solvers.gaussian_linear import LOG_2PI, Sums, bounds, gradient
+from ml_core.solvers.gaussian_linear import EPS, LOG_2PI, Sums, bounds, gradient
 from ml_core.statistics import Moments
 from ml_core.sums import Passes
 
@@ -75,7 +75,8 @@ def diagnose(m: BayesianLinearRegression, X: Matrix, y: Vector, s: Vector) -> Di
     out = _report(m, Tallied(m)(X, y, s))
     if len(X) <= DIRECT_ROWS and (s == 1.0).all():
         off = abs(_direct_evidence(m, X, y) - m.log_evidence_)
-        out.certificates.append(Certificate("evidence_error", float(off), 1e-6 * (1 + abs(m.log_evidence_)),
+        lost = float(((4 * EPS * y) ** 2).sum()) / m.noise_variance_
+        out.certificates.append(Certificate("evidence_error", float(off), 1e-6 * (1 + abs(m.log_evidence_)) + lost,
                                             "log evidence against the n × n density of the targets"))  # fmt: skip
     return out
 
@@ -132,13 +133,16 @@ def _stationary(m: BayesianLinearRegression, t: Tally) -> Certificate:
 
 
 def _direct_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float:
-    """log N(y | Φm₀, σ²I + ΦS₀Φᵀ); for a flat intercept the density of the contrasts, over √n."""
+    """log N(y | Φm₀, σ²I + ΦS₀Φᵀ); for a flat intercept the density of the contrasts, over √n.
+
+    By the eigenvalues of the covariance, from the singular values of ΦL: a Cholesky factor loses a small σ².
+    """
     B = m.prior_.root[0] + X @ m.prior_.root[1:]
     e = y - X @ m.prior_.mean[1:] - m.prior_.mean[0]
     logs = 0.0
     if m.prior_.flat:
         C = null_space(np.ones((1, len(X)))).T
-        B, e, logs = C @ B, C @ e, -0.5 * float(np.log(len(X)))
+        B, e, logs = C @ B, C @ (e - e.mean()), -0.5 * float(np.log(len(X)))
     if not len(e):
         return logs
     U, sizes, _ = svd(B, full_matrices=False)

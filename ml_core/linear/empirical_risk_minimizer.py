@@ -145,6 +145,8 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
     def _risk(self, Z: Matrix, y: Vector, s: Vector) -> tuple[StandardDesign, Risk]:
         D, (l1, l2) = StandardDesign.of(Z, y, s, self.fit_intercept, merge=self.penalty == "none"), self._strength()
         first = np.zeros(int(self.fit_intercept))
+        if l1 > 0 or l2 > 0:
+            D = D.tempered(l1, l2)
         unit = D.lengths() if l1 > 0 or l2 > 0 else np.zeros(D.A.shape[1] - len(first))
         each = s / s.sum() if self.aggregation == "mean" else s
         return D, Risk(D.A, y, each, np.concatenate([first, l1 * unit]), np.concatenate([first, l2 * unit**2]),

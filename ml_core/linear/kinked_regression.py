@@ -30,6 +30,7 @@ class KinkedRegression(ResidualRegression):
         penalised = self.alpha_l1 > 0 or self.alpha_l2 > 0
         D = StandardDesign.of(X, y, s, self.fit_intercept, merge=not penalised)
         unit, times = float(s.mean()), float(s.sum()) if self.objective_scale == "mean" else 1.0
+        D = D.tempered(self.alpha_l1 * times / unit, self.alpha_l2 * times * D.size / unit) if penalised else D
         up, down = self._slopes()
         eps = np.full(len(y), self.epsilon_ / D.size)
         P = Kinked(D.A, D.t, up * s / unit, down * s / unit, eps, D.penalty(self.alpha_l2 * times * D.size / unit))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import qr, svd
@@ -53,6 +53,15 @@ class StandardDesign:
         if size == 0.0 or (intercept and flat[0]):
             size = 1.0
         return cls(np.ascontiguousarray(A), (y - shift) / size, mean, scale, basis, shift, size, intercept, rank)
+
+    def tempered(self, l1: float, l2: float) -> StandardDesign:
+        """Columns in units in which l1 |w| and l2 w², w in units of X, cost at most 1 at 1; of an unmerged design.
+
+        A penalty by which a column of tiny numbers is as good as absent would overflow, or swamp the search, else.
+        """
+        grown = np.maximum(1.0, np.maximum(l1, np.sqrt(l2)) / self.scale)
+        columns = np.concatenate([np.ones(int(self.intercept)), grown[self.basis.any(axis=1)]])
+        return replace(self, A=self.A / columns, scale=self.scale * grown)
 
     def penalty(self, alpha: float) -> Vector:
         """(p,) of ½ alpha ‖w‖², w in units of X, on the standard unknowns; for designs that were not merged."""

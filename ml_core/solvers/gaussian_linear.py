@@ -190,9 +190,12 @@ def _closed_loop(
 
 
 def bounds(sums: Sums, alpha: float) -> tuple[float, float]:
-    """The least noise variance and, from the start `alpha`, the largest prior precision that evidence may choose."""
+    """The least noise variance and, from the start `alpha`, the largest prior precision that evidence may choose.
+
+    Below the least are eigenvalues that rounding can fake, and the rounding of targets far from 0.
+    """
     y2 = max(float((sums.F[:, -1] ** 2).sum() / sums.total), 1e-200) if sums.F[:, -1].any() else 1.0
-    return LEAST_NOISE * y2, 1e12 * max(alpha, float(sums.total / y2))
+    return max(LEAST_NOISE * y2, (16 * EPS * sums.y_mean) ** 2), 1e12 * max(alpha, float(sums.total / y2))
 
 
 def maximise_evidence(

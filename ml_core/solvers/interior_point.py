@@ -30,6 +30,8 @@ BACK = 0.9995
 GAP = 1e-14
 PATIENCE = 6
 SMALLEST = 1e-200
+NEGLIGIBLE = 1e-20
+"""Curvature μ below which ½ μw² is less than what rounding leaves of Aᵀd, squared, would cost when divided by it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Kinked:
         """A lower bound of the objective from multipliers d (n,), charged for what rounding leaves of Aᵀd = μw."""
         d = np.clip(d, -self.down, self.up)
         g = d @ self.A
-        held = self.mu > 0
+        held = self.mu > NEGLIGIBLE
         quadratic = float((g[held] ** 2 / self.mu[held]).sum())
         return float(self.y @ d - self.eps @ np.abs(d) - 0.5 * quadratic - np.abs(g[~held]) @ np.abs(w[~held]))
 
