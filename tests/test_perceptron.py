@@ -171,7 +171,8 @@ def test_weights_are_lengths_of_corrections():
         Perceptron(class_weight={"zebra": 2.0}).fit(APART, SIDE)
 
 
-def test_it_can_be_stopped_within():
+def test_it_can_be_stopped_within(monkeypatch):
+    monkeypatch.setattr("ml_core.solvers.perceptron.TOGETHER", 1)
     heard = []
 
     def stop(t):
@@ -193,3 +194,15 @@ def test_exclusive_or_keeps_the_best_weights_of_random_order() -> None:
     first, second, third = (Perceptron().fit(X, t) for t in (y, 2 * y - 1, np.array(["a", "b"])[y]))
     assert np.array_equal(first.coef_, second.coef_)
     assert np.array_equal(first.coef_, third.coef_)
+
+
+@pytest.mark.parametrize("mode", ["cyclic", "stochastic", "batch"])
+def test_how_many_epochs_are_made_together_does_not_matter(mode, monkeypatch):
+    r = np.random.default_rng(5)
+    X, y = r.normal(size=(60, 4)), r.integers(0, 2, 60)
+    whole = Perceptron(mode=mode, max_epochs=40).fit(X, y)
+    monkeypatch.setattr("ml_core.solvers.perceptron.TOGETHER", 7 * X.size)
+    parts = Perceptron(mode=mode, max_epochs=40).fit(X, y)
+    for name in ("coef_", "last_", "mistakes_", "effective_", "errors_"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
+    np.testing.assert_array_equal(whole.traces_[0], parts.traces_[0])

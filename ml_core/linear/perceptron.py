@@ -17,7 +17,7 @@ from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import perceptron_report
 from ml_core.params import MaxIter, RealMatrix, Seed
 from ml_core.registry import algorithm
-from ml_core.solvers.perceptron import Mode, Run, one_pass, perceptron
+from ml_core.solvers.perceptron import Mode, Rows, Run, perceptron
 
 
 @algorithm("perceptron")
@@ -97,10 +97,8 @@ class Perceptron(Updates, Weighted, Scores, Classifier):
         signs = [2.0 * (y == k) - 1.0 for k in self._positive()]
 
         def run(q: int) -> Run:
-            return perceptron(
-                X, signs[q], s, W[q], mode=self.mode, bias=float(self.fit_intercept), eta=float(self.eta),
-                max_epochs=int(self.max_epochs), seed=int(self.random_state), path=q,
-            )  # fmt: skip
+            return perceptron(self._rows(X, signs[q], s), W[q], max_epochs=int(self.max_epochs),
+                              seed=int(self.random_state), path=q)  # fmt: skip
 
         runs = list(parallel.ordered_map(run, range(len(W))))
         self._keep(runs)
@@ -116,6 +114,10 @@ class Perceptron(Updates, Weighted, Scores, Classifier):
             message = "class_weight is 0 for every class that has rows"
             raise InvalidParameter(message, [Issue("/params/class_weight", "all_zero", message)])
         return X[kept], y[kept], s[kept]
+
+    def _rows(self, X: Matrix, t: Vector, s: Vector) -> Rows:
+        """Rows of a boundary, t = ±1."""
+        return Rows(X, t, s, self.mode, float(self.fit_intercept), float(self.eta))
 
     def _positive(self) -> list[int]:
         """The class on the positive side of each boundary."""
@@ -152,10 +154,7 @@ class Perceptron(Updates, Weighted, Scores, Classifier):
         X, y, s = self._counted(X, y, s)
         W, made = self.last_.copy(), self.mistakes_.copy()
         for q, k in enumerate(self._positive()):
-            mode: Mode = "batch" if self.mode == "batch" else "cyclic"
-            t = 2.0 * (y == k) - 1.0
-            made[q] += one_pass(X, t, s, W[q], mode=mode, bias=float(self.fit_intercept), eta=float(self.eta),
-                                rng=None)[0]  # fmt: skip
+            made[q] += self._rows(X, 2.0 * (y == k) - 1.0, s).epochs(W[q], W[q].copy(), 1, 0.0).mistakes
         self.before_, self.last_, self.mistakes_ = self.last_, W, made
         self._present(W)
         self.notices_ = [n for n in self.notices_ if n.code not in ("updated", "not_separable", "not_converged")]

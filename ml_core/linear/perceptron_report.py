@@ -11,8 +11,8 @@ from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear import linear_decisions
 from ml_core.linear.linear_decisions import Decisions
 from ml_core.numerics.column_moments import column_moments
-from ml_core.solvers.perceptron import Mode, Run, one_pass, widest_margin, wrong_side
-from ml_core.solvers.separation import MOST_UNKNOWNS, separation
+from ml_core.solvers.perceptron import Run, widest_margin, wrong_share
+from ml_core.solvers.separation import MOST_UNKNOWNS, Margins, apart
 
 if TYPE_CHECKING:
     from ml_core.linear.perceptron import Perceptron
@@ -54,8 +54,8 @@ def _separable(m: Perceptron, X: Matrix, t: Vector, w: Vector) -> str:
         unit[unit == 0] = 1.0
         Z, hint = X / unit, w[:-1] * unit
     top = np.abs(hint).max()
-    kind = separation(Z, (t > 0).astype(np.int64), 2, (hint / top if top > 0 else hint)[:, None]).kind
-    return "complete" if kind == "complete" else "none"
+    found = apart(Margins(Z, (t > 0).astype(np.int64), 2), (hint / top if top > 0 else hint)[:, None])
+    return "none" if found is None else "complete"
 
 
 def report(m: Perceptron, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
@@ -70,7 +70,7 @@ def report(m: Perceptron, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
     for q, k in enumerate(m._positive()):
         sign = 2.0 * (y == k) - 1.0
         W = np.append(m.coef_[q], m.intercept_[q])
-        wrong = float(s[wrong_side(X, sign, W, float(m.fit_intercept))].sum() / s.sum())
+        wrong = wrong_share(X, sign, s, W, float(m.fit_intercept))
         off = max(off, abs(wrong - m.errors_[q]))
         radius, gap = _bound(m, X, sign, q) if not updated else (None, None)
         bound = None if radius is None or gap is None else radius / gap**2
@@ -107,10 +107,9 @@ def _bound(m: Perceptron, X: Matrix, t: Vector, q: int) -> tuple[float | None, f
 
 def _replayed(m: Perceptron, X: Matrix, y: Codes, s: Vector) -> Certificate:
     """The last update made again from the weights before it, on the rows given."""
-    W, mode = m.before_.copy(), m.mode
-    way: Mode = "batch" if mode == "batch" else "cyclic"
+    W = m.before_.copy()
     for q, k in enumerate(m._positive()):
-        one_pass(X, 2.0 * (y == k) - 1.0, s, W[q], mode=way, bias=float(m.fit_intercept), eta=float(m.eta), rng=None)
+        m._rows(X, 2.0 * (y == k) - 1.0, s).epochs(W[q], W[q].copy(), 1, 0.0)
     size = max(float(np.abs(m.last_).max()), np.finfo(float).tiny)
     return Certificate("replay_error", float(np.abs(W - m.last_).max()) / size, 1e-12,
                        "a pass over these rows from the weights before the update gives those after it")  # fmt: skip

@@ -16,11 +16,13 @@ from scipy.optimize import nnls
 
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.numerics.jit import compiled, read_only
+from ml_core.numerics.jit import compiled, inner, read_only, regrouped
 from ml_core.rng import generator
 from ml_core.solvers.centres import frozen
 
 Mode = Literal["cyclic", "stochastic", "batch"]
+TOGETHER = 1_000_000
+"""Cells that are visited between two looks at whether to go on."""
 MOST_MARGIN_ROWS = 2000
 """Rows up to which the widest margin is found; its search keeps their products."""
 
@@ -44,85 +46,149 @@ class Run:
     errors: list[float]
 
 
-def _warm() -> tuple[Any, ...]:
-    X, t = read_only(np.ones((2, 1)), np.ones(2))
-    return X, t, t, np.arange(2), np.zeros(2), 1.0, 1.0
+@regrouped
+def _score(x: Vector, w: Vector, bias: float) -> float:
+    """x·w + b."""
+    f = w[-1] * bias
+    for j in range(len(x)):
+        f += w[j] * x[j]
+    return f
 
 
-@compiled(_warm)
-def correct(
-    X: Matrix, t: Vector, s: Vector, order: Codes, w: Vector, bias: float, eta: float
-) -> tuple[int, float, float]:
-    """One pass in the given order: where t(x·w + b) ≤ 0, w ← w + η s t x, in place; corrections, Σ s and Σ s²."""
+@inner
+def _correct(X: Matrix, t: Vector, s: Vector, order: Codes, w: Vector, bias: float, eta: float, made: Vector) -> None:
+    """One pass in the given order: where t(x·w + b) ≤ 0, w ← w + η s t x; `made` counts corrections, Σ s and Σ s²."""
     d = X.shape[1]
-    mistakes, moved, squares = 0, 0.0, 0.0
-    for k in range(order.shape[0]):
-        i = order[k]
-        f = w[d] * bias
-        for j in range(d):
-            f += w[j] * X[i, j]
-        if t[i] * f <= 0.0:
+    for i in order:
+        if t[i] * _score(X[i], w, bias) <= 0.0:
             step = eta * s[i] * t[i]
             for j in range(d):
                 w[j] += step * X[i, j]
             w[d] += step * bias
-            mistakes += 1
-            moved += s[i]
-            squares += s[i] * s[i]
-    return mistakes, moved, squares
+            made[0] += 1.0
+            made[1] += s[i]
+            made[2] += s[i] * s[i]
 
 
-def batch_step(X: Matrix, t: Vector, s: Vector, w: Vector, bias: float, eta: float) -> tuple[int, float, float]:
-    """w ← w + η Σ s t x over all rows on the wrong side, in place; how `correct` counts, as one correction."""
-    wrong = wrong_side(X, t, w, bias)
-    if not wrong.any():
-        return 0, 0.0, 0.0
-    step = eta * (s * t)[wrong]
-    w[:-1] += step @ X[wrong]
-    w[-1] += step.sum() * bias
-    total = float(s[wrong].sum())
-    return 1, total, total * total
+@inner
+def _together(X: Matrix, t: Vector, s: Vector, w: Vector, bias: float, eta: float, made: Vector) -> None:
+    """w ← w + η Σ s t x over all rows on the wrong side, counted as one correction of their weight."""
+    d, total = X.shape[1], 0.0
+    step = np.zeros(d + 1)
+    for i in range(len(X)):
+        if t[i] * _score(X[i], w, bias) <= 0.0:
+            for j in range(d):
+                step[j] += s[i] * t[i] * X[i, j]
+            step[d] += s[i] * t[i] * bias
+            total += s[i]
+    if total > 0.0:
+        for j in range(d + 1):
+            w[j] += eta * step[j]
+        made[0] += 1.0
+        made[1] += total
+        made[2] += total * total
 
 
-def wrong_side(X: Matrix, t: Vector, w: Vector, bias: float) -> np.ndarray:
-    """(n,) whether t(x·w + b) ≤ 0: rows on the boundary are not classified."""
-    return np.asarray(t * (X @ w[:-1] + bias * w[-1]) <= 0)
+@inner
+def _wrong(X: Matrix, t: Vector, s: Vector, w: Vector, bias: float) -> float:
+    """The weight of the rows with t(x·w + b) ≤ 0."""
+    out = 0.0
+    for i in range(len(X)):
+        if t[i] * _score(X[i], w, bias) <= 0.0:
+            out += s[i]
+    return out
 
 
-def one_pass(
-    X: Matrix, t: Vector, s: Vector, w: Vector, *, mode: Mode, bias: float, eta: float, rng: np.random.Generator | None
-) -> tuple[int, float, float]:
-    """One epoch, in place: rows in their order, n rows drawn with replacement, or one step of the whole batch."""
-    if mode == "batch":
-        return batch_step(X, t, s, w, bias, eta)
-    n = len(X)
-    order = np.arange(n) if mode == "cyclic" or rng is None else rng.integers(n, size=n)
-    X, t, s = frozen(X, t, s)
-    return correct(X, t, s, order.astype(np.int64), w, bias, eta)
+def _warm() -> tuple[Any, ...]:
+    X, t, order = read_only(np.ones((2, 1)), np.ones(2), np.zeros((1, 2), np.int64))
+    return X, t, t, order, False, np.zeros(2), 1.0, 1.0, np.zeros(2), np.zeros(1), np.zeros(3)
 
 
-def perceptron(
-    X: Matrix, t: Vector, s: Vector, start: Vector, *, mode: Mode, bias: float, eta: float, max_epochs: int, seed: int,
-    path: int,
-) -> Run:  # fmt: skip
-    """Epochs until no row (signs t, weights s) is on the wrong side, or `max_epochs`; O(n d) each.
+@compiled(_warm)
+def _epochs(
+    X: Matrix, t: Vector, s: Vector, orders: Codes, batch: bool, w: Vector, bias: float, eta: float, pocket: Vector,
+    errors: Vector, made: Vector,
+) -> int:  # fmt: skip
+    """Epochs until no row is on the wrong side, at most one for each entry of `errors`, in place; how many.
+
+    `orders` (e, n) are their rows, the last for all that follow; with `batch` a step of all rows together. `errors`
+    become the weights of wrong rows after each; `pocket` the weights w after the best where that is below errors[0].
+    """
+    best = errors[0]
+    for e in range(len(errors)):
+        if batch:
+            _together(X, t, s, w, bias, eta, made)
+        else:
+            _correct(X, t, s, orders[min(e, len(orders) - 1)], w, bias, eta, made)
+        errors[e] = _wrong(X, t, s, w, bias)
+        if errors[e] < best:
+            best = errors[e]
+            pocket[:] = w
+        if errors[e] == 0.0:
+            return e + 1
+    return len(errors)
+
+
+@compiled(lambda: (*read_only(np.ones((2, 1)), np.ones(2)), np.ones(2), np.zeros(2), 1.0))
+def _wrong_weight(X: Matrix, t: Vector, s: Vector, w: Vector, bias: float) -> float:
+    return _wrong(X, t, s, w, bias)
+
+
+def wrong_share(X: Matrix, t: Vector, s: Vector, w: Vector, bias: float) -> float:
+    """The share of the weight s (n,) with t(x·w + b) ≤ 0: rows on the boundary are not classified."""
+    X, t, s, w = frozen(X, t, s, w)
+    return float(_wrong_weight(X, t, s, w, bias)) / float(s.sum())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Signed rows as the epochs take them: X (n, d), t = ±1, weights s (n,), bias 1 or 0, and how w is corrected."""
+
+    X: Matrix
+    t: Vector
+    s: Vector
+    mode: Mode
+    bias: float
+    eta: float
+
+    def epochs(self, w: Vector, pocket: Vector, most: int, below: float, orders: Codes | None = None) -> Passed:
+        """At most `most` epochs, in place; `pocket` follows where wrong rows weigh less than `below`."""
+        X, t, s, orders = frozen(self.X, self.t, self.s, np.arange(len(self.X))[None] if orders is None else orders)
+        errors, made = np.full(most, below), np.zeros(3)
+        done = _epochs(X, t, s, orders, self.mode == "batch", w, self.bias, self.eta, pocket, errors, made)
+        return Passed(errors[:done], int(made[0]), float(made[1]), float(made[2]))
+
+
+@dataclass(frozen=True)
+class Passed:
+    """Weights of wrong rows after each epoch, corrections, and the sums of their weights and squared weights."""
+
+    wrong: Vector
+    mistakes: int
+    moved: float
+    squares: float
+
+
+def perceptron(rows: Rows, start: Vector, *, max_epochs: int, seed: int, path: int) -> Run:
+    """Epochs until no row is on the wrong side, or `max_epochs`; O(n d) each.
 
     In every mode the risk Σ s [-t f]₊ may rise by a step, so that nothing is concluded from a rise.
     """
-    w, total = start.copy(), float(s.sum())
-    error = float(s[wrong_side(X, t, w, bias)].sum()) / total
-    pocket, best, errors = w.copy(), error, [error]
+    n, total = len(rows.X), float(rows.s.sum())
+    w, pocket = start.copy(), start.copy()
+    errors = [wrong_share(rows.X, rows.t, rows.s, w, rows.bias)]
     mistakes, moved, squares, epoch = 0, 0.0, 0.0, 0
-    while error > 0 and epoch < max_epochs:
-        rng = generator(seed, path, epoch) if mode == "stochastic" else None
-        m, a, b = one_pass(X, t, s, w, mode=mode, bias=bias, eta=eta, rng=rng)
-        mistakes, moved, squares, epoch = mistakes + m, moved + a, squares + b, epoch + 1
-        error = float(s[wrong_side(X, t, w, bias)].sum()) / total
-        errors.append(error)
-        if error < best:
-            pocket, best = w.copy(), error
-        progress.tick(epoch, max_epochs, "epochs", error=error)
-    return Run(w, pocket, best, mistakes, epoch, error == 0, moved, squares, errors)
+    while errors[-1] > 0 and epoch < max_epochs:
+        most = min(max_epochs - epoch, max(1, TOGETHER // rows.X.size))
+        orders = None
+        if rows.mode == "stochastic":
+            orders = np.array([generator(seed, path, epoch + e).integers(n, size=n) for e in range(most)])
+        found = rows.epochs(w, pocket, most, min(errors) * total, orders)
+        errors += (found.wrong / total).tolist()
+        mistakes, moved, squares = mistakes + found.mistakes, moved + found.moved, squares + found.squares
+        epoch += len(found.wrong)
+        progress.tick(epoch, max_epochs, "epochs", error=errors[-1])
+    return Run(w, pocket, min(errors), mistakes, epoch, errors[-1] == 0, moved, squares, errors)
 
 
 def margin(Z: Matrix, w: Vector) -> float:

@@ -40,13 +40,19 @@ def separation(Z: Matrix, codes: Codes, K: int, hint: Matrix) -> Separation:
     Albert, Anderson (1984), On the existence of maximum likelihood estimates in logistic regression models, Biometrika.
     """
     problem = Margins(Z, codes, K)
-    widest = problem.solve(hint, common=True)
-    if widest is not None and problem.of(widest).min() > MARGIN:
+    widest = apart(problem, hint)
+    if widest is not None:
         return Separation("complete", widest)
     largest = problem.solve(hint, common=False)
     if largest is not None and problem.of(largest).max() > MARGIN:
         return Separation("quasi", largest)
     return Separation("none", np.zeros((Z.shape[1], K - 1)))
+
+
+def apart(problem: Margins, hint: Matrix) -> Matrix | None:
+    """The V of the widest common margin, where every row has one: complete separation; otherwise None."""
+    widest = problem.solve(hint, common=True)
+    return widest if widest is not None and problem.of(widest).min() > MARGIN else None
 
 
 class Margins:
