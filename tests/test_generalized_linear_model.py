@@ -318,3 +318,8 @@ def test_constant_columns_and_single_rows_are_diagnosed(family: Any, intercept: 
     one = Model(family=family, fit_intercept=intercept).fit([[2.0, 3.0]], y[2:3])
     assert one.predict([[2.0, 3.0]])[0] == pytest.approx(y[2], rel=1e-6)
     assert {row[-1] for row in table(one, [[2.0, 3.0]], y[2:3]).values()} == {"no_degrees_of_freedom"}
+
+
+def test_the_multinomial_family_says_where_it_is() -> None:
+    with pytest.raises(InvalidParameter, match="softmax_regression"):
+        Model(family="multinomial").fit(np.eye(3), np.arange(3.0))

@@ -203,3 +203,9 @@ def test_many_rows_take_few_steps():
     assert m.n_iter_ < 60
     assert certified(m, X, y).summary["active_rows"] == 6
     assert MinimaxRegression().fit(X, y).converged_
+
+
+@pytest.mark.parametrize("model", [LeastAbsoluteDeviations, EpsilonInsensitiveRegression])
+def test_a_table_without_variation_has_a_certificate_too(model):
+    report = certified(model(fit_intercept=False).fit(np.zeros((3, 2)), [1.0, -2.0, 0.0]), np.zeros((3, 2)), [1.0, -2, 0])
+    assert report.summary["objective"] == pytest.approx(report.summary["dual_bound"])

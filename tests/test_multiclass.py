@@ -14,6 +14,7 @@ from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from ml_core import progress
 from ml_core.base import Classifier
 from ml_core.bayes.bernoulli_naive_bayes import BernoulliNaiveBayes
+from ml_core.bayes.gaussian_naive_bayes import GaussianNaiveBayes
 from ml_core.capabilities import capabilities
 from ml_core.discriminant.linear_discriminant_analysis import LinearDiscriminantAnalysis
 from ml_core.ensemble.random_forest import RandomForestClassifier
@@ -248,3 +249,31 @@ def test_costs_grow_with_the_members():
     one = member.cost(1000, 10, 2).flops
     assert OneVsRest(estimator=member).cost(1000, 10, 5).flops == pytest.approx(5 * one)
     assert OneVsOne(estimator=member).cost(1000, 10, 5).flops == pytest.approx(10 * member.cost(400, 10, 2).flops)
+
+
+@pytest.mark.parametrize("wrapper", [OneVsRest, OneVsOne])
+def test_updates_and_undoings_are_those_of_the_members(wrapper):
+    r = np.random.default_rng(8)
+    X, y, s = r.normal(size=(120, 3)), r.integers(0, 4, 120), r.uniform(0.5, 2, 120)
+    y[90:] = np.minimum(y[90:], 1)  # the batch has rows of two classes only
+    m = wrapper(estimator=GaussianNaiveBayes())
+    whole = wrapper(estimator=GaussianNaiveBayes()).fit(X, y, sample_weight=s)
+    m.fit(X[:90], y[:90], sample_weight=s[:90])
+    first = m.predict_proba(X)
+    m.update(X[90:], y[90:], sample_weight=s[90:])
+    np.testing.assert_allclose(m.predict_proba(X), whole.predict_proba(X), rtol=1e-9, atol=1e-13)
+    m.forget(X[90:], y[90:], sample_weight=s[90:])
+    np.testing.assert_allclose(m.predict_proba(X), first, rtol=1e-8, atol=1e-12)
+    with pytest.raises(InvalidData, match="never seen"):
+        m.update(X[:2], np.array([0, 9]))
+    with pytest.raises(InvalidData, match="against"):
+        m.forget(1e3 + X[:60], y[:60])
+    np.testing.assert_allclose(m.predict_proba(X), first, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("wrapper", [OneVsRest, OneVsOne])
+def test_wrappers_update_exactly_where_their_members_do(wrapper):
+    assert not {"update", "forget"} & set(capabilities(wrapper(estimator=LogisticRegression())))
+    assert "update" in capabilities(wrapper(estimator=Perceptron()))
+    assert "forget" not in capabilities(wrapper(estimator=Perceptron()))
+    assert {"update", "forget"} <= set(capabilities(wrapper(estimator=GaussianNaiveBayes())))

@@ -15,7 +15,7 @@ from ml_core.certificates import Diagnostics
 from ml_core.distributions.base import Distribution
 from ml_core.distributions.normal import MultivariateNormal
 from ml_core.errors import InvalidData, InvalidParameter, Issue
-from ml_core.linear.glm_families import FAMILIES, Family, Link, Name, Spread, links_of
+from ml_core.linear.glm_families import FAMILIES, Chosen, Family, Link, Spread, links_of
 from ml_core.linear.glm_parts import Begin, BeginPart, Exposed, least_squares, start
 from ml_core.linear.glm_report import figures, put_model_rows, report, standard
 from ml_core.linear.likelihood_report import NOT_IN_MEMORY
@@ -80,7 +80,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     def __init__(
         self,
         *,
-        family: Annotated[Name, Field(description="Distribution of the target.")] = "gaussian",
+        family: Annotated[Chosen, Field(description="Distribution of the target.")] = "gaussian",
         link: Annotated[
             Link | None, Field(description="What of the mean is linear; the family's usual one when null.")
         ] = None,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import BeforeValidator
 from scipy.special import digamma, expit, gammaln, polygamma, xlogy
 
 from ml_core.arrays import Matrix, Vector
@@ -30,6 +31,16 @@ from ml_core.numerics.logistic_normal import mean_logistic
 Name = Literal["gaussian", "bernoulli", "binomial", "poisson", "gamma"]
 Link = Literal["identity", "log", "logit", "inverse"]
 LEAST = 1e-12
+
+
+def _elsewhere(name: object) -> object:
+    """The name; ValueError says where the one family is whose means have a score for each class."""
+    if name == "multinomial":
+        raise ValueError("the multinomial family, a score for each class, is the algorithm softmax_regression")
+    return name
+
+
+Chosen = Annotated[Name, BeforeValidator(_elsewhere)]
 
 
 @dataclass(frozen=True)

@@ -62,10 +62,9 @@ class KinkedRegression(ResidualRegression):
     def _kinks(self, X: Matrix, y: Vector, s: Vector, out: Diagnostics) -> None:
         """The gap to a lower bound from multipliers found anew, and the rows with multipliers inside their bounds."""
         D, P, unit = self._problem(X, y, s)
-        if not P.A.shape[1]:
-            return
         w = D.pack(self.coef_, self.offset_)
-        d, value = interior_point(P).d, P.value(w)
+        sides = np.where(P.y > P.eps, P.up, np.where(P.y < -P.eps, -P.down, 0.0))
+        d, value = interior_point(P).d if len(w) else sides, P.value(w)
         size = value + 1e-6 * P.value(np.zeros(len(w)))
         gap = (value - P.bound(d, w)) / size if size > 0 else 0.0
         out.summary["objective"], out.summary["dual_bound"] = value * unit, P.bound(d, w) * unit

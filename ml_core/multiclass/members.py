@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -58,6 +60,16 @@ def _predict_with_proba(self: Any, X: Any) -> tuple[np.ndarray, Matrix]:
     return self.classes_[self._decide(A)], self._proba(A)
 
 
+def _update(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """Fold rows into the members that they concern; class weights stay as fitted. Returns self, changed."""
+    return self._changed("update", X, y, sample_weight)
+
+
+def _forget(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """Undo what rows taught the members that they concern; class weights stay as fitted. Returns self, changed."""
+    return self._changed("forget", X, y, sample_weight)
+
+
 @dataclass(frozen=True)
 class Problem:
     """Class `positive` (code 1) against class `negative` (code 0), or against all others where that is None."""
@@ -73,7 +85,8 @@ class Problem:
 class Members:
     """Mixin of wrappers around `estimator`: implement `_problems()`, `_proba` and `_scores`; sets `estimators_`.
 
-    A wrapper has probabilities exactly when its members have, takes weights when they do, accepts what they accept.
+    A wrapper has probabilities, `update` and `forget` exactly when its members have, takes weights when they do, and
+    accepts what they accept.
     """
 
     estimator: Any
@@ -90,6 +103,8 @@ class Members:
     predict_proba = Delegated("_member", _predict_proba)
     predict_log_proba = Delegated("_member", _predict_log_proba)
     predict_with_proba = Delegated("_member", _predict_with_proba)
+    update = Delegated("_member", _update)
+    forget = Delegated("_member", _forget)
 
     @property
     def _member(self) -> Any:
@@ -136,6 +151,24 @@ class Members:
         self.estimators_ = members
         self._remarks(problems)
 
+    def _changed(self, how: str, X: Any, y: Any, sample_weight: Any) -> Any:
+        """self after `how`, update or forget, of each member with its rows; refused rows change nothing."""
+        self._weighable(sample_weight)
+        check_query(self, X)
+        A, codes, *s = self._checked(X, y, sample_weight, fresh=False)  # type: ignore[attr-defined]
+        weight = s[0] * self.class_weight_[codes] if s else np.ones(len(codes))
+        problems, members = self._problems(), copy.deepcopy(self.estimators_)  # type: ignore[attr-defined]
+        for p, one in zip(problems, members, strict=True):
+            at = p.rows(codes)
+            if weight[at].any():
+                with _told(self._named(p)):
+                    target = (codes[at] == p.positive).astype(np.int64)
+                    getattr(one, how)(A[at], target, **({"sample_weight": weight[at]} if s else {}))
+        self.estimators_ = members
+        self.notices_.clear()  # type: ignore[attr-defined]
+        self._remarks(problems)
+        return self
+
     def _named(self, p: Problem) -> str:
         names = self.classes_.tolist()
         return f"{names[p.positive]!r} against {'the rest' if p.negative is None else repr(names[p.negative])}"
@@ -172,11 +205,17 @@ def fit_member(
     p = problems[i]
     at, one = p.rows(y), clone(member)
     target = (y[at] == p.positive).astype(np.int64)
+    with _told(names[i]), parallel.use_threads(budget), progress.listen(_heartbeat()):
+        return one.fit(X[at], target, **({} if s is None else {"sample_weight": s[at]}))
+
+
+@contextmanager
+def _told(whose: str) -> Iterator[None]:
+    """What a member refuses says whose problem it was."""
     try:
-        with parallel.use_threads(budget), progress.listen(_heartbeat()):
-            return one.fit(X[at], target, **({} if s is None else {"sample_weight": s[at]}))
+        yield
     except InvalidData as e:
-        raise InvalidData(f"{names[i]}: {e}", e.issues) from e
+        raise InvalidData(f"{whose}: {e}", e.issues) from e
 
 
 def _heartbeat() -> Callable[[progress.Tick], None]:

@@ -32,7 +32,8 @@ class OneVsOne(Members, Scores, Classifier):
     Probabilities exist when the members have them. With r_ij = P(i | i or j) they minimise
     Σ_{i≠j} (r_ji p_i - r_ij p_j)² over p ≥ 0 with Σ p = 1 (pairwise coupling), which is exact where the pairs agree;
     the largest need not be the class with most votes, and the diagnostics count the rows where it is not. A member
-    answers for rows of classes it never saw. Weights of rows and classes are the members'.
+    answers for rows of classes it never saw. Weights of rows and classes are the members'; so are `update` and
+    `forget`, which exist where the members have them and keep classes and class weights as fitted.
 
     References
     ----------

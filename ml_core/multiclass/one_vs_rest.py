@@ -30,7 +30,8 @@ class OneVsRest(Members, Scores, Classifier):
     Probabilities exist when the members have them: P(k | x) = p_k / Σ p, equal ones where all are 0; with `k_minus_1`
     the last class has ∏(1 - p_k) before that. They are those of K separate questions made to sum to 1, no joint model.
     The diagnostics count the rows where no member or several say yes, which plain votes could not decide. Weights of
-    rows and classes are the members'.
+    rows and classes are the members'; so are `update` and `forget`, which exist where the members have them and keep
+    classes and class weights as fitted.
 
     References
     ----------
