@@ -207,5 +207,6 @@ def test_many_rows_take_few_steps():
 
 @pytest.mark.parametrize("model", [LeastAbsoluteDeviations, EpsilonInsensitiveRegression])
 def test_a_table_without_variation_has_a_certificate_too(model):
-    report = certified(model(fit_intercept=False).fit(np.zeros((3, 2)), [1.0, -2.0, 0.0]), np.zeros((3, 2)), [1.0, -2, 0])
+    X, y = np.zeros((3, 2)), np.array([1.0, -2.0, 0.0])
+    report = certified(model(fit_intercept=False).fit(X, y), X, y)
     assert report.summary["objective"] == pytest.approx(report.summary["dual_bound"])

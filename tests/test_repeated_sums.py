@@ -427,7 +427,7 @@ def test_logistic_regression_is_that_of_memory_and_of_the_peer(K, params, weight
             assert found.summary[name] == pytest.approx(value, rel=100 * lost), name
     assert not set(OF_ROWS) & set(found.summary)
     for a, b in zip(found.tables["coefficients"].rows, inside.tables["coefficients"].rows, strict=True):
-        assert (a[:2], a[8]) == (b[:2], b[8])
+        assert (a[:2], a[9]) == (b[:2], b[9])
         if b[3] is not None:
             np.testing.assert_allclose(a[2:8], b[2:8], rtol=1e3 * lost, atol=1e-12)
 
@@ -489,7 +489,7 @@ def test_separation_is_found_over_chunks(K, kind):
     assert again.separation_ == LogisticRegression(**dropped).fit(X, y).separation_
     found = diagnose_chunks(chunked, cut(X, y, seed=2))
     assert found.summary["log_likelihood"] == pytest.approx(memory.diagnostics(X, y).summary["log_likelihood"], abs=0.5)
-    assert all(r[8] == (None if kind == "none" else "separable") for r in found.tables["coefficients"].rows)
+    assert all(r[9] == (None if kind == "none" else "separable") for r in found.tables["coefficients"].rows)
 
 
 @pytest.mark.parametrize("K", [2, 3])
