@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import struct
 
@@ -14,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.intake.canonical import BLOCK, content_hash
-from service.intake.digits import few_digits, many_digits
-from service.intake.places import LANES, census
+from service.intake.digits import equals, few_digits, many_digits
+from service.intake.kernels import TEXT, scan
+from service.intake.places import LANES, census, texts_at
 from service.usecases.tablefiles import write_parquet
 
 
@@ -111,3 +114,33 @@ def test_doubles_that_repeat_are_stored_small(tmp_path):
     write_parquet(pa.table({"x": np.random.default_rng(0).normal(size=rows)}), tmp_path / "random")
     assert (tmp_path / "small").stat().st_size < rows
     assert (tmp_path / "random").stat().st_size < 8.1 * rows
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_cells_of_any_length_are_those_of_pythons_reader(seed, quoting):
+    r = np.random.default_rng(seed)
+    marks = ["a", "é", ",", '"', "\n", "\r", "\x80", "#", "\x01", "\x8a", "￮"]
+    table = [["".join(r.choice(marks, r.integers(1, 1 + 2**k))) for k in range(6)] for _ in range(30)]
+    text = io.StringIO(newline="")
+    csv.writer(text, quoting=quoting, lineterminator="\r\n").writerows(table)
+    data, rows, d = frozen(text.getvalue().encode()), 30, 6
+    cells, kept = np.zeros((d, rows, 2), np.int32), np.zeros((d, rows), np.uint8)
+    found = scan(
+        data, np.full(d, TEXT, np.int8), np.arange(d, dtype=np.int32), ord(","), ord("."), frozen(b" "),
+        np.zeros(0, np.int64), np.zeros((0, rows), np.int64), kept, cells, np.zeros(d, np.uint8),
+    )  # fmt: skip
+    assert found == (rows, data.size)
+    columns = [texts_at(data, cells[j], kept[j]).to_pylist() for j in range(d)]
+    assert [list(row) for row in zip(*columns, strict=True)] == table
+
+
+def test_a_byte_is_found_among_eight_others():
+    r = np.random.default_rng(0)
+    for byte in range(256):
+        near = [byte, byte ^ 1, byte ^ 128, (byte + 1) % 256, (byte - 1) % 256, 0, 255]
+        raw = r.choice(near, (40, 8)).astype(np.uint8)
+        for eight in raw:
+            found = int(equals(eight.view(np.uint64)[0], byte))
+            place = ((found & -found).bit_length() - 1) // 8 if found else -1
+            assert place == eight.tobytes().find(bytes([byte]))

@@ -25,7 +25,9 @@ def split_blanks(line: str) -> list[str]:
 
 def padded(body: str, delimiter: str) -> bool:
     """Whether blanks stand between a delimiter and a double quote (`a, "b, c"`) that no quoted field holds."""
-    if delimiter == WHITESPACE or not re.search(f'(?:^|{re.escape(delimiter)}) +"', body, re.MULTILINE):
+    if delimiter == WHITESPACE or ' "' not in body:
+        return False
+    if not re.search(f'(?:^|{re.escape(delimiter)}) +"', body, re.MULTILINE):
         return False
     rows = _cut(body, delimiter, skip=False)
     return any(cell[:1] == " " and cell.lstrip(" ")[:1] == '"' for row in rows for cell in row)

@@ -30,6 +30,18 @@ def _word(_: Any, data: Any, at: Any) -> Any:
     return types.uint64(data, types.uintp), generate
 
 
+def _put(_: Any, data: Any, at: Any, value: Any) -> Any:
+    """Let data[at:at + 8] be the eight bytes of the number, its lowest first; without a check of bounds."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(array.data, [arguments[1]])
+        builder.store(arguments[2], builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.uintp, types.uint64), generate
+
+
 def _low_zeros(_: Any, bits: Any) -> Any:
     """How many bits below the lowest 1 are 0; of a number that is not 0."""
 
@@ -41,6 +53,15 @@ def _low_zeros(_: Any, bits: Any) -> Any:
 
 word: Any = intrinsic(_word)
 low_zeros: Any = intrinsic(_low_zeros)
+put: Any = intrinsic(_put)
+
+
+@uncounted
+def equals(w: np.uint64, byte: Int) -> np.uint64:
+    """The highest bit of each of the eight bytes that is this one, right up to the lowest of them."""
+    ones = np.uint64(0x0101010101010101)
+    others = w ^ (np.uint64(byte) * ones)
+    return (others - ones) & ~others & (ones << np.uint64(7))
 
 
 @uncounted

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ml_core.numerics.jit import compiled, inner, read_only, uncounted
-from service.intake.digits import ZERO, few_digits, many_digits
+from service.intake.digits import WORD, ZERO, equals, few_digits, low_zeros, many_digits, word
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int = Any  # of Python or of NumPy
@@ -174,26 +174,46 @@ def _is_word(data: Bytes, begin: Int, end: Int, words: Bytes, ends: Any) -> bool
 
 
 @uncounted
+def _stop(data: Bytes, at: Int, delimiter: Int) -> Int:
+    """Where the first delimiter, quote or end of a line is, at or behind `at`; eight bytes at once."""
+    while at + WORD <= data.size:
+        w = word(data, np.uintp(at))
+        found = equals(w, delimiter) | equals(w, LF) | equals(w, CR) | equals(w, QUOTE)
+        if found != np.uint64(0):
+            return at + np.int64(low_zeros(found) >> np.uint64(3))
+        at += WORD
+    while data[at] != delimiter and data[at] != LF and data[at] != CR and data[at] != QUOTE:
+        at += 1
+    return at
+
+
+@uncounted
+def _quote(data: Bytes, at: Int) -> Int:
+    """Where the first quote is, at or behind `at`, or the size; eight bytes at once."""
+    while at + WORD <= data.size:
+        found = equals(word(data, np.uintp(at)), QUOTE)
+        if found != np.uint64(0):
+            return at + np.int64(low_zeros(found) >> np.uint64(3))
+        at += WORD
+    while at < data.size and data[at] != QUOTE:
+        at += 1
+    return at
+
+
+@uncounted
 def _cell(data: Bytes, at: Int, delimiter: Int) -> tuple[Int, Int, Int, Int]:
     """Any cell: where it begins and ends without its quotes, its mark, and where the separator stands.
 
     The mark is BAD for a quote that does not enclose the whole cell, and for a carriage return alone.
     """
     if data[at] != QUOTE:
-        end = at
-        while data[end] != delimiter and data[end] != LF and data[end] != CR:
-            if data[end] == QUOTE:
-                return at, end, BAD, end
-            end += 1
-        return at, end, PLAIN, end
-    end, mark = at + 1, PLAIN
+        end = _stop(data, at, delimiter)
+        return at, end, PLAIN if data[end] != QUOTE else BAD, end
+    end, mark = _quote(data, at + 1), PLAIN
     while end < data.size - 1:
-        if data[end] == QUOTE:
-            if data[end + 1] != QUOTE:
-                return at + 1, end, mark, end + 1
-            mark = DOUBLED
-            end += 1
-        end += 1
+        if data[end + 1] != QUOTE:
+            return at + 1, end, mark, end + 1
+        end, mark = _quote(data, end + 2), DOUBLED
     return at, end, BAD, end
 
 

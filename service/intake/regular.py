@@ -25,10 +25,10 @@ from service.intake.arrival import Arrival
 from service.intake.cutting import fields
 from service.intake.decoding import is_utf8
 from service.intake.findings import ReadOptions
-from service.intake.kernels import INTEGER, LF, MISSING, NUMBER, SKIP, TEXT, Bytes, scan
+from service.intake.kernels import INTEGER, LF, NUMBER, SKIP, TEXT, Bytes, scan
 from service.intake.laid import Laid, room_for
 from service.intake.numerals import COMMA, POINT, may_part
-from service.intake.places import boundary, census, gather
+from service.intake.places import boundary, census, texts_at
 from service.intake.sniff import HEAD, Dialect
 from service.intake.store import Store
 
@@ -89,6 +89,15 @@ class Part(NamedTuple):
     texts: list[pa.Array]
     odd: Any
     utf8: bool
+
+
+class Span(NamedTuple):
+    """Where a block begins and ends, and how many line feeds and bytes beyond ASCII (or NUL) it has."""
+
+    start: int
+    stop: int
+    feeds: int
+    high: int
 
 
 class Columns(NamedTuple):
@@ -196,16 +205,16 @@ class Spans:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.found: list[tuple[int, int]] = []
+        self.found: list[Span] = []
         self.quotes = 0
-        self.utf8 = True
+        self._counted = self._feeds = self._high = 0
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Where each begins and ends."""
+    def __iter__(self) -> Iterator[Span]:
+        """Each in turn."""
         begun, at = 0, 0
         while at + BLOCK < self._size(at + 2 * BLOCK + 1):
-            self._count(at, at + BLOCK)
             at += BLOCK
+            self._count(at)
             size = self._size(at + BLOCK + 1)
             stop = min(at + BLOCK, size)
             start = at + boundary(self._plan.part(at, stop), self.quotes & 1)
@@ -214,29 +223,31 @@ class Spans:
             if begun < start < size:
                 yield self._next(begun, start)
                 begun = start
-        size = self._size(at + BLOCK)
-        self._count(at, size)
-        yield self._next(begun, size)
+        yield self._next(begun, self._size(at + BLOCK))
 
     def _size(self, enough: int) -> int:
         return self._plan.text.upto(self._plan.begin + enough) - self._plan.begin
 
-    def _count(self, start: int, stop: int) -> None:
-        self.quotes += int(census(self._plan.part(start, stop))[1])
+    def _count(self, stop: int) -> None:
+        feeds, quotes, high = census(self._plan.part(self._counted, stop))
+        self._feeds, self.quotes, self._high = self._feeds + feeds, self.quotes + quotes, self._high + high
+        self._counted = stop
 
-    def _next(self, start: int, stop: int) -> tuple[int, int]:
-        self.found.append((start, stop))
-        return start, stop
+    def _next(self, start: int, stop: int) -> Span:
+        self._count(stop)
+        self.found.append(Span(start, stop, self._feeds, self._high))
+        self._feeds = self._high = 0
+        return self.found[-1]
 
 
-def _columns(plan: Plan, spans: Iterable[tuple[int, int]], store: Store, pool: ThreadPoolExecutor) -> Columns:
+def _columns(plan: Plan, spans: Iterable[Span], store: Store, pool: ThreadPoolExecutor) -> Columns:
     """The columns that are not skipped."""
     numeric = [j for j, kind in enumerate(plan.kinds) if kind in ARROW]
     texts = [j for j, kind in enumerate(plan.kinds) if kind == TEXT]
     odd, utf8, schema = np.zeros(plan.kinds.size, bool), True, pa.schema([(str(j), pa.string()) for j in texts])
     cells = str(store.path.with_suffix(".arrow"))
     with store.of(len(numeric)), pa.OSFile(cells, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for part in _ahead(pool, lambda span: _part(plan, *span), spans):
+        for part in _ahead(pool, lambda span: _part(plan, span), spans):
             store.add(part.numbers, part.marks[numeric], part.rows)
             if texts:
                 writer.write_batch(pa.record_batch(part.texts, schema=schema))
@@ -261,13 +272,12 @@ def _ahead(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T])
         yield waiting.popleft().result()
 
 
-def _part(plan: Plan, start: int, stop: int) -> Part:
+def _part(plan: Plan, span: Span) -> Part:
     """The records of one block; _Irregular."""
-    data = plan.part(start, stop)
+    data, most, d = plan.part(span.start, span.stop), span.feeds, plan.kinds.size
     if data[-1] != LF:
-        data = np.append(data, np.uint8(LF))
+        data, most = np.append(data, np.uint8(LF)), most + 1
     data.flags.writeable = False
-    (most, _, high), d = census(data), plan.kinds.size
     numeric, text = np.isin(plan.kinds, (INTEGER, NUMBER)), plan.kinds == TEXT
     slots = np.zeros(d, np.int32)
     slots[numeric], slots[text] = np.arange(numeric.sum()), np.arange(text.sum())
@@ -278,15 +288,5 @@ def _part(plan: Plan, start: int, stop: int) -> Part:
     rows, end = scan(data, plan.kinds, slots, plan.delimiter, plan.decimal, words, ends, numbers, marks, places, odd)
     if rows < 0 or end != data.size:
         raise _Irregular
-    texts = [_text(data, places[k, :rows], marks[j, :rows]) for k, j in enumerate(np.flatnonzero(text))]
-    return Part(rows, numbers, marks, texts, odd, not high or is_utf8(data))
-
-
-def _text(data: Bytes, places: Any, marks: Any) -> pa.Array:
-    """A string array of the cells at these places."""
-    valid = marks != MISSING
-    offsets = np.zeros(marks.size + 1, np.int32)
-    out = np.empty(int((places[:, 1] - places[:, 0]).sum(where=valid)), np.uint8)
-    gather(data, places, marks, offsets, out)
-    bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.StringArray.from_buffers(marks.size, pa.py_buffer(offsets), pa.py_buffer(out), bits)
+    texts = [texts_at(data, places[k, :rows], marks[j, :rows]) for k, j in enumerate(np.flatnonzero(text))]
+    return Part(rows, numbers, marks, texts, odd, not span.high or is_utf8(data))
