@@ -178,3 +178,26 @@ def test_degenerate_tables_and_cancelling(make):
 
     with progress.listen(stop), pytest.raises(Cancelled):
         make().fit(*table())
+
+
+@pytest.mark.parametrize("delta", [1.1, 1.35, 2.5])
+@pytest.mark.parametrize("kind", ["normal", "cauchy", "two"])
+def test_the_joint_scale_is_never_worse_than_the_peers(kind: str, delta: float) -> None:
+    for seed in range(12):
+        r = np.random.default_rng(seed)
+        n, d = int(r.integers(5, 60)), int(r.integers(1, 4))
+        X = r.normal(size=(n, d))
+        y = {"normal": r.normal(size=n), "cauchy": r.standard_cauchy(n), "two": r.choice([-1.0, 1.0], n)}[kind]
+        y = y + 0.1 * r.normal(size=n)
+        model = HuberRegression(delta=delta, scale="joint").fit(X, y)
+        peer = HuberRegressor(epsilon=delta, alpha=0.0, tol=1e-10, max_iter=10_000).fit(X, y)
+        report = model.diagnostics(X, y)
+        assert all(c.holds for c in report.certificates), (seed, report.certificates)
+
+        def objective(w: np.ndarray, b: float, sigma: float, X: np.ndarray = X, y: np.ndarray = y) -> float:
+            z = np.abs(y - X @ w - b) / sigma
+            return float(sigma * (len(y) + np.where(z <= delta, z**2, 2 * delta * z - delta**2).sum()))
+
+        ours = objective(model.coef_, model.intercept_, max(model.scale_, 1e-12))
+        assert ours <= objective(peer.coef_, peer.intercept_, peer.scale_) * (1 + 1e-9), seed
+        assert model.scale_ > 0 or "scale_is_zero" in [n.code for n in model.notices_]

@@ -68,11 +68,16 @@ def report(
     left = max(float(g @ inverse(H)(g)), 0.0) ** 0.5
     rounding = 8 * EPS * float((np.abs(frame.columns.mean) / frame.columns.scale).max(initial=0.0))
     size = max(found.sums.each[7], np.finfo(float).tiny)
+    unit, lost = 1.0, 0.0
+    if family.link == "identity":  # the dispersion is in squared units of the targets
+        unit = max(found.dispersion, 0.0) ** 0.5 if found.freedom > 0 else 0.0
+        unit = max(unit, EPS * size / begin.weight, np.finfo(float).tiny)
+        lost = 16 * EPS * size / begin.weight / unit
     out.certificates = [
         Certificate("gradient_norm", float(np.abs(g).max(initial=0.0)) / size, 1e-8 + rounding,
                     "largest partial derivative of the objective, for standardised columns, relative to Σ s|y|"),
-        Certificate("distance_to_optimum", left, 1e-6 + rounding * begin.weight**0.5,
-                    "Newton decrement √(gᵀH⁻¹g): distance to the optimum in standard errors, at dispersion 1"),
+        Certificate("distance_to_optimum", left / unit, 1e-6 + (rounding + lost) * begin.weight**0.5,
+                    "Newton decrement √(gᵀH⁻¹g): distance to the optimum in standard errors"),
     ]  # fmt: skip
     if frame.fit_intercept and not family.relative:
         out.certificates.append(

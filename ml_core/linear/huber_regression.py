@@ -93,8 +93,8 @@ class HuberRegression(ResidualRegression):
         self.unique_ = self.alpha > 0 or bool(np.linalg.matrix_rank(D.A[within]) == D.A.shape[1])
         self._remark(D, self.alpha > 0)
         if found.scale == 0.0:
-            self._note("scale_is_zero", "at least half the rows lie on one line, so the scale of the rest is 0; this "
-                       "is the line of least absolute deviations", "give delta in target units")  # fmt: skip
+            self._note("scale_is_zero", "so many rows lie on one line that the scale of the rest is 0; this is "
+                       "the line of least absolute deviations", "give delta in target units")  # fmt: skip
         elif not self.unique_:
             self._note("not_unique", "the rows within delta do not determine the coefficients: others reach the same "
                        "objective", "raise delta, or set alpha above 0")  # fmt: skip

@@ -152,12 +152,12 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
         w = found.solve(alpha)
         first, t, d = self._bias(), self.sums_.triangle, self.sums_.columns
         self.weights_, self.center_ = np.ascontiguousarray(w[first:]), t.mean[:d]
-        b = w[0] if first else t.mean[d:] + t.rest[d:] - (t.mean + t.rest)[:d] @ self.weights_
-        self.offset_ = (b if self.fit_intercept else 0.0 * b) + self.center_ @ self.weights_
+        at_centre = t.mean[d:] + (t.rest[d:] - t.rest[:d] @ self.weights_)
+        free = self.fit_intercept and not first
+        self.offset_ = at_centre if free else self.center_ @ self.weights_ + (w[0] if first else 0.0)
         A, B = self._system()
         self.rss_ = ((B - A @ w) ** 2).sum(axis=0)
-        free = float(found.freedom(np.array([alpha]))[0])
-        self.effective_parameters_ = free + (self.fit_intercept and not first)
+        self.effective_parameters_ = float(found.freedom(np.array([alpha]))[0]) + free
         b = self.offset_ - self.center_ @ self.weights_
         self.coef_ = self.weights_[:, 0].copy() if self.sums_.single else np.ascontiguousarray(self.weights_.T)
         self.intercept_ = float(b[0]) if self.sums_.single else b

@@ -9,7 +9,7 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear import residual_report
-from ml_core.linear.robust_scale import mad
+from ml_core.linear.robust_scale import joint, mad
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.solvers.interior_point import Kinked, interior_point
 from ml_core.solvers.optimal_face import settle
@@ -59,21 +59,17 @@ def stationary(out: Diagnostics, D: StandardDesign, s: Vector, loss: Any, mu: Ve
 def scale_repeats(m: Any, out: Diagnostics, D: StandardDesign, s: Vector, w: Vector, width: float) -> None:
     """Whether the scale in use is that of the residuals it leads to."""
     r, size = D.t - D.A @ w, m.scale_ / D.size
-    if m.scale == "joint":
-        within = np.abs(r) <= width * size
-        left = float(s.sum()) - width**2 * float(s[~within].sum())
-        new = float(np.sqrt(s[within] @ r[within] ** 2 / left)) if left > 0 else 0.0
-    else:
-        new = mad(r, s)
+    new = joint(r, s, width, size)[0] if m.scale == "joint" else mad(r, s)
     off = abs(new - size) / size
     out.certificates.append(Certificate("scale", off, 1e-6, "change of the scale by one more turn, relative"))
 
 
 def exact(m: ResidualRegression, D: StandardDesign, X: Matrix, y: Vector, s: Vector, out: Diagnostics) -> None:
-    """Of a fit whose scale is 0: at least half the weight lies on the line."""
+    """Of a fit whose scale is 0: at least half the weight, of a joint scale 1 - 1/delta², lies on the line."""
+    least = 1 - float(m.delta) ** -2 if m.scale == "joint" else 0.5  # type: ignore[attr-defined]
     r = np.abs(y - m._predict(X))
     on = float(s[r <= 1e-9 * (np.abs(y).max() + D.size)].sum() / s.sum())
-    out.certificates.append(Certificate("share_on_the_line", on, 0.5 - 1e-9, "weight of rows on the line", True))
+    out.certificates.append(Certificate("share_on_the_line", on, least - 1e-9, "weight of rows on the line", True))
     out.tables["coefficients"], _ = residual_report.coefficients(m, D, s, None, "the scale is 0")
 
 

@@ -17,6 +17,7 @@ CONSISTENT = 0.6744897501960817
 ROUNDS = 200
 SAME = 1e-12
 EXACT = 1e-13
+FAR = 3.0
 
 Scale = Literal["mad", "joint", "none"]
 
@@ -43,10 +44,11 @@ def scaled_fit(
     """Fits of loss(width · scale) and its scale in turn, from w, until the scale repeats.
 
     `mad`: the scale is that of the residuals of the fit. `joint` (Huber's proposal 2 in the form of a joint convex
-    objective, Owen (2007)): σ² = Σ_in s r²/(Σ s - width² Σ_out s). `none`: the scale is 1. A scale of 0 to rounding
-    ends it: more than half the rows lie on the line.
+    objective, Owen (2007)): σ² = Σ_in s r²/(Σ s - width² Σ_out s), between scales that are too small and too large.
+    `none`: the scale is 1. A scale of 0 to rounding ends it: of the rows at least half, or for `joint` the share
+    1 - 1/width², lie on the line.
     """
-    size, total = _scale(A, y, s, w, width, scale, None), 0
+    size, total, bounds = _first(y - A @ w, s, scale), 0, Between()
     level = EXACT * float(np.abs(y).max(initial=0.0))
     found = Solution(w, 0, True, "gradient")
     trace: list[float] = []
@@ -56,22 +58,54 @@ def scaled_fit(
         found = reweighted(A, y, s, loss(width * size), mu, w, tol=1e-13, max_iter=max_iter)
         w, total = found.w, total + found.n_iter
         trace += found.trace[-1:]
-        new = _scale(A, y, s, w, width, scale, size)
+        r = y - A @ w
+        new = bounds.next(size, *joint(r, s, width, size)) if scale == "joint" else mad(r, s)
         if scale == "none" or abs(new - size) <= SAME * size:
             return Scaled(w, size, total, found.converged, trace)
-        if turn > ROUNDS // 2:
+        if scale == "mad" and turn > ROUNDS // 2:
             new = 0.5 * (new + size)
         size = new
     return Scaled(w, size, total, False, trace)
 
 
-def _scale(A: Matrix, y: Vector, s: Vector, w: Vector, width: float, scale: Scale, last: float | None) -> float:
-    r = y - A @ w
+def _first(r: Vector, s: Vector, scale: Scale) -> float:
+    """Where to begin: `joint` above any scale at which too many rows are outside."""
     if scale == "none":
         return 1.0
-    if scale == "mad" or last is None:
-        return mad(r, s)
-    within = np.abs(r) <= width * last
+    return mad(r, s) if scale == "mad" else float(np.sqrt(s @ r**2 / s.sum()))
+
+
+def joint(r: Vector, s: Vector, width: float, size: float) -> tuple[float, float]:
+    """The next scale by its equation, twice the last where too many rows are outside, and the slope of the objective.
+
+    The objective Σ s (σ + σ ρ(r/σ)) is convex in σ, so a slope above 0 says that the scale is too large.
+    """
+    within = np.abs(r) <= width * size
     left = float(s.sum()) - width**2 * float(s[~within].sum())
     inner = float(s[within] @ r[within] ** 2)
-    return float(np.sqrt(inner / left)) if left > 0 else 0.5 * last
+    return (float(np.sqrt(inner / left)) if left > 0 else 2.0 * size), left - inner / size**2
+
+
+@dataclass
+class Between:
+    """A scale between the largest that was too small and the smallest that was too large."""
+
+    low: float = 0.0
+    high: float = np.inf
+    last: tuple[float, float] | None = None
+    turn: int = 0
+
+    def next(self, size: float, plain: float, slope: float) -> float:
+        """By secants of the slope in log σ; at least `plain` while a side is unknown, then every third the middle."""
+        self.low, self.high = (size, self.high) if slope < 0 else (self.low, size)
+        guess, at = plain, float(np.log(size))
+        if self.last is not None and self.last[1] != slope:
+            step = -slope * (at - self.last[0]) / (slope - self.last[1])
+            guess = size * float(np.exp(np.clip(step, -FAR, FAR)))
+        self.last, self.turn = (at, slope), self.turn + 1
+        if self.low == 0:
+            return min(plain, guess)
+        if self.high == np.inf:
+            return max(plain, guess)
+        kept = self.low < guess < self.high and self.turn % 3
+        return guess if kept else float(np.sqrt(self.low) * np.sqrt(self.high))

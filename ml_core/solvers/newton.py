@@ -116,7 +116,7 @@ def newton_steps(
             progress.tick(step, max_iter, objective=at.f, distance=left)
         if left <= tol or (left < 1e-3 and left * at.contraction <= 0.01 * tol):
             return Solution(at.v - at.p, step, True, "gradient", trace), at.solve
-        if left < 1e-8 and at.contraction > 0.5:
+        if at.contraction > 0.5 and left < max(1e-8, 1e-10 * abs(at.f) ** 0.5):
             return Solution(at.v, step, True, "step", trace), at.solve
         if slow is not None and at.contraction > SLOW and step >= look:
             look *= 2
