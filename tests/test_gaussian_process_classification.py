@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import expit, softmax
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier as Peer
 from sklearn.gaussian_process import kernels as sk
 
@@ -32,7 +33,8 @@ def labelled(classes: int = 2, n: int = 60, seed: int = 0) -> tuple[np.ndarray, 
 def rows_of(classes: int, n: int = 30) -> Labelled:
     X, y = labelled(classes, n)
     s = np.random.default_rng(1).integers(1, 4, size=n).astype(float)
-    return Labelled(X, np.unique(y, return_inverse=True)[1], s, classes)
+    offset = np.random.default_rng(2).normal(size=1 if classes == 2 else classes)
+    return Labelled(X, np.unique(y, return_inverse=True)[1], s, classes, offset)
 
 
 def certified(model: Any, X: np.ndarray, y: np.ndarray, s: Any = None) -> dict[str, Any]:
@@ -218,3 +220,40 @@ def test_refusals() -> None:
         GaussianProcessClassification(fixed=["noise_variance"]).fit(X, y)
     with pytest.raises(OverBudget, match="latent functions"):
         GaussianProcessClassification().fit(np.zeros((400_000, 1)), np.arange(400_000) % 2)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_prior_mean_is_the_base_rate_far_away_and_moves_the_mode(classes: int) -> None:
+    X, y = labelled(classes)
+    keep = (y != "a") | (np.arange(len(y)) % 4 == 0)
+    X, y = X[keep], y[keep]
+    m = GaussianProcessClassification(kernel=RBFKernel(1.0), signal_variance=1e-6, mean="base_rate", **KEPT).fit(X, y)
+    shares = np.unique(y, return_counts=True)[1] / len(y)
+    np.testing.assert_allclose(m.predict_proba(X + 1e3), np.tile(shares, (len(X), 1)), atol=1e-5)
+    wide = GaussianProcessClassification(kernel=RBFKernel(1.0), signal_variance=4.0, mean="base_rate", **KEPT)
+    wide.fit(X, y)
+    certified(wide, X, y)
+    logs = np.log(shares)
+    offset = logs[1:] - logs[:1] if classes == 2 else logs - logs.mean()
+    K, codes = 4.0 * RBFKernel(1.0)(X), np.unique(y, return_inverse=True)[1]
+
+    def downhill(a: np.ndarray) -> tuple[float, np.ndarray]:
+        A = a.reshape(len(X), -1)
+        f = K @ A + offset
+        f = np.hstack([np.zeros_like(f), f]) if classes == 2 else f
+        p = np.exp(f - logsumexp(f, axis=1, keepdims=True))
+        g = np.eye(classes)[codes] - p
+        value = 0.5 * np.vdot(A, K @ A) - np.log(p[np.arange(len(X)), codes]).sum()
+        return value, (K @ (A - g[:, -A.shape[1] :])).ravel()
+
+    a = minimize(downhill, np.zeros(wide.surface_.weights.size), jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    np.testing.assert_allclose(wide.surface_.at(X), K @ a.reshape(len(X), -1) + offset, atol=1e-5)
+    draws = wide.draw(X[:2] + 1e3, 4000, prior=True)
+    np.testing.assert_allclose(draws.mean(axis=(0, 2)), offset, atol=0.15)
+
+
+def test_equal_shares_leave_the_prior_mean_at_zero() -> None:
+    X, y = labelled()
+    X, y = np.vstack([X, X + 0.1]), np.concatenate([y, np.where(y == "a", "b", "a")])
+    one, two = (GaussianProcessClassification(mean=k, **KEPT).fit(X, y).predict_proba(X) for k in ("zero", "base_rate"))
+    np.testing.assert_array_equal(one, two)

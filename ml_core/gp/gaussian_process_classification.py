@@ -35,7 +35,7 @@ SIGNAL = 4.0
 class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier):
     """A Gaussian process as prior over scores, conditioned on labels by Laplace's approximation.
 
-    Two classes: P(second) = σ(f(x)), f ~ GP(0, τ² k). K classes: softmax of K independent functions of that prior. The
+    Two classes: P(second) = σ(f(x)), f ~ GP(m, τ² k). K classes: softmax of K independent functions of that prior. The
     posterior is approximated by the normal N(f̂, (K⁻¹ + W)⁻¹) at its mode f̂ = K a, a = s(1_y - p), found by Newton's
     method; hyperparameters maximise the approximate evidence Ψ(f̂) - ½ log|I + K W| (L-BFGS within bounds, analytic
     gradients, several starts). Probabilities are averaged over that normal: two classes to rounding, more over a
@@ -87,6 +87,11 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
             float, Field(gt=1, le=1e12, description="Each is searched between its start / this and its start × this.")
         ] = 1e5,
         n_restarts: Annotated[int, Field(ge=0, le=100, description="Random starts beside the first.")] = 2,
+        mean: Annotated[
+            Literal["zero", "base_rate"],
+            Field(description="Prior mean of the scores, to which they return far from the rows: 0, or the log-odds of "
+                  "the classes' shares of the weight."),
+        ] = "zero",
         max_iter: MaxIter = 100,
         tol: Annotated[Tol, Field(description="Largest derivative, nats per logarithm, to stop at.")] = 1e-5,
         random_state: Seed = 0,
@@ -97,6 +102,7 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         self.fixed = fixed
         self.search_factor = search_factor
         self.n_restarts = n_restarts
+        self.mean = mean
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -108,7 +114,7 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         return Cost(flops=steps * (5.0 * C * float(n) ** 3 + 20.0 * n * n * d), memory_bytes=_bytes(n, C))
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
-        rows = Labelled(X, y, s, len(self.classes_))
+        rows = self._labelled(X, y, s)
         what = f"{rows.functions} latent functions of {len(X)} rows"
         ask(_bytes(len(X), rows.functions), what,
             "take fewer rows, or nystroem_features before bayesian_logistic_regression in a pipeline")  # fmt: skip
@@ -127,6 +133,11 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         self._conclude(rows)
         gp_notes.search_notes(self, space)
 
+    def _labelled(self, X: Matrix, y: Codes, s: Vector) -> Labelled:
+        K = len(self.classes_)
+        logs = np.log(np.bincount(y, s, K) / s.sum()) if self.mean == "base_rate" else np.zeros(K)
+        return Labelled(X, y, s, K, logs[1:] - logs[:1] if K == 2 else logs - logs.mean())
+
     def _conclude(self, rows: Labelled) -> None:
         """The mode from 0, so that it depends on the kernel alone, and the normal around it."""
         K = self.kernel_(rows.X)
@@ -134,7 +145,7 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         curve = Curvature.of(rows, K, at.f)
         self.newton_steps_ = at.steps
         self.log_marginal_likelihood_ = at.value - curve.half_logdet
-        self.surface_ = LatentSurface.of(self.kernel_, rows.X, at, curve)
+        self.surface_ = LatentSurface.of(self.kernel_, rows, at, curve)
         if not at.converged:
             self._note("mode_not_converged", f"Newton's method stopped {at.miss:.3g} from the mode after {at.steps} "
                        "steps: the kernel matrix is too large for its rounding", "lower signal_variance")  # fmt: skip
@@ -167,12 +178,13 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         C = self.surface_.weights.shape[1]
         if prior:
             K = self.kernel_(A)
-            return np.stack([gp_report.draws(np.zeros(len(A)), K, n, rng) for _ in range(C)], axis=1)
+            means = self.surface_.offset
+            return np.stack([gp_report.draws(np.full(len(A), m), K, n, rng) for m in means], axis=1)
         mean, covariance = self.surface_.joint(A)
         return gp_report.draws(mean, covariance, n, rng).reshape(n, C, len(A))
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
-        return laplace_report.diagnose(self, Labelled(X, y, s, len(self.classes_)))
+        return laplace_report.diagnose(self, self._labelled(X, y, s))
 
 
 def _bytes(n: int, functions: float) -> float:

@@ -30,12 +30,16 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class Labelled:
-    """Rows X (n, d), codes y (n,) of `classes` classes, weights (n,): a row of weight w is w such rows."""
+    """Rows X (n, d), codes y (n,) of `classes` classes, weights (n,): a row of weight w is w such rows.
+
+    Scores are functions f of prior mean 0 plus `offset` (C,), the prior mean of the scores.
+    """
 
     X: Matrix
     y: Codes
     weight: Vector
     classes: int
+    offset: Vector
 
     @property
     def functions(self) -> int:
@@ -44,17 +48,18 @@ class Labelled:
 
     def take(self, rows: np.ndarray) -> Labelled:
         """Of some rows."""
-        return Labelled(self.X[rows], self.y[rows], self.weight[rows], self.classes)
+        return Labelled(self.X[rows], self.y[rows], self.weight[rows], self.classes, self.offset)
 
     def log_likelihood(self, f: Matrix) -> float:
         """Σ s log p(y | f)."""
+        f = f + self.offset
         if self.classes == 2:
             return float(self.weight @ log_expit(np.where(self.y == 1, f[:, 0], -f[:, 0])))
         return float(self.weight @ log_softmax(f)[np.arange(len(f)), self.y])
 
     def residual(self, f: Matrix) -> Matrix:
         """s (1_y - p), the gradient of `log_likelihood`."""
-        s = self.weight[:, None]
+        f, s = f + self.offset, self.weight[:, None]
         if self.classes == 2:
             return np.asarray(s * np.where(self.y[:, None] == 1, expit(-f), -expit(f)))
         out = -softmax(f)
@@ -63,6 +68,7 @@ class Labelled:
 
     def chances(self, f: Matrix) -> Matrix:
         """p, of the second class or of each."""
+        f = f + self.offset
         return np.asarray(expit(f) if self.classes == 2 else softmax(f))
 
     def curved(self, p: Matrix, v: Matrix) -> Matrix:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ml_core.arrays import Matrix
+from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
-from ml_core.gp.laplace import Curvature, Mode
+from ml_core.gp.laplace import Curvature, Labelled, Mode
 from ml_core.kernels import Kernel
 from ml_core.kernels.weighted import weighted_sums
 from ml_core.numerics.positive import half
@@ -19,9 +19,9 @@ BLOCK_BYTES = 1 << 25
 @portable
 @dataclass(frozen=True)
 class LatentSurface:
-    """Scores at z: means kᵀ`weights`, covariances k(z,z) - kᵀ(K + W⁻¹)⁻¹k, k the kernel of z with `rows` (n, d).
+    """Scores at z: means `offset` (C,) + kᵀ`weights`, covariances k(z,z) - kᵀ(K + W⁻¹)⁻¹k, k = k(`rows`, z).
 
-    `weights` (n, C); of the curvature at the mode: `widths` (n, C), `roots` (C, n, n), `inner` (n, n) or None.
+    `rows` (n, d); `weights` (n, C); of the curvature at the mode: `widths` (n, C), `roots` (C, n, n), `inner` (n, n) or None.
     """
 
     kernel: Kernel
@@ -30,12 +30,14 @@ class LatentSurface:
     widths: Matrix
     roots: np.ndarray
     inner: Matrix | None
+    offset: Vector
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Matrix, at: Mode, curve: Curvature) -> LatentSurface:
+    def of(cls, kernel: Kernel, rows: Labelled, at: Mode, curve: Curvature) -> LatentSurface:
         """Around a mode."""
         inner = None if curve.inner is None else np.tril(curve.inner)
-        return cls(kernel, X, at.a, curve.widths, np.stack([np.tril(L) for L in curve.roots]), inner)
+        roots = np.stack([np.tril(L) for L in curve.roots])
+        return cls(kernel, rows.X, at.a, curve.widths, roots, inner, rows.offset)
 
     @property
     def curvature(self) -> Curvature:
@@ -44,14 +46,14 @@ class LatentSurface:
 
     def at(self, X: Matrix) -> Matrix:
         """(m, C) means; O(m n d)."""
-        return weighted_sums(self.kernel, X, self.rows, self.weights)
+        return weighted_sums(self.kernel, X, self.rows, self.weights) + self.offset
 
     def spread(self, X: Matrix) -> tuple[Matrix, np.ndarray]:
         """(m, C) means and (m, C, C) covariances of the scores of each row; O(m C n²)."""
         means, covariances, curve = [], [], self.curvature
         for P in self._blocks(X):
             K = self.kernel(P, self.rows)
-            means.append(K @ self.weights)
+            means.append(K @ self.weights + self.offset)
             covariances.append(curve.spread(K.T, self.kernel.diag(P)))
         return np.concatenate(means), np.concatenate(covariances)
 
@@ -69,7 +71,7 @@ class LatentSurface:
                 for e, v in enumerate(halves):
                     out[c, :, e] += u.T @ v
         S = out.reshape(C * m, C * m)
-        return (K @ self.weights).T.ravel(), 0.5 * (S + S.T)
+        return (K @ self.weights + self.offset).T.ravel(), 0.5 * (S + S.T)
 
     def _blocks(self, X: Matrix) -> list[Matrix]:
         step = max(16, BLOCK_BYTES // (8 * len(self.rows)))
