@@ -21,7 +21,8 @@ BLOCK_BYTES = 1 << 25
 class LatentSurface:
     """Scores at z: means `offset` (C,) + kᵀ`weights`, covariances k(z,z) - kᵀ(K + W⁻¹)⁻¹k, k = k(`rows`, z).
 
-    `rows` (n, d); `weights` (n, C); of the curvature at the mode: `widths` (n, C), `roots` (C, n, n), `inner` (n, n) or None.
+    `rows` (n, d); `weights` (n, C); of the curvature at the mode: `widths` (n, C), `roots` (C, n, n), `inner` (n, n) or
+    None.
     """
 
     kernel: Kernel
