@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -201,3 +203,18 @@ def test_the_joint_scale_is_never_worse_than_the_peers(kind: str, delta: float) 
         ours = objective(model.coef_, model.intercept_, max(model.scale_, 1e-12))
         assert ours <= objective(peer.coef_, peer.intercept_, peer.scale_) * (1 + 1e-9), seed
         assert model.scale_ > 0 or "scale_is_zero" in [n.code for n in model.notices_]
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("make", [HuberRegression, lambda: HuberRegression(scale="joint"), TukeyBiweightRegression])
+def test_small_noise_beside_a_large_slope_costs_no_digits(make: Any, noise: float) -> None:
+    for seed in range(6):
+        r = np.random.default_rng(seed)
+        X, e = r.normal(size=(30, 2)), r.standard_t(3, size=30)
+        model = make().fit(X, X @ [1.0, -2.0] + noise * e)
+        assert model.converged_
+        report = model.diagnostics(X, X @ [1.0, -2.0] + noise * e)
+        assert all(c.holds for c in report.certificates), report.certificates
+        alone = make().fit(X, noise * e)
+        np.testing.assert_allclose(model.coef_ - [1.0, -2.0], alone.coef_, rtol=0, atol=1e-8 * noise + 1e-14)
+        assert model.scale_ == pytest.approx(alone.scale_, rel=1e-6 + 1e-13 / noise)

@@ -26,10 +26,10 @@ def reweighted(
     A step solves least squares with the weights s ω(r), whose sum of squares touches f from above, so f never rises
     (Weiszfeld; Holland, Welsch (1977), Robust regression using iteratively reweighted least squares). Once the slope is
     small a Newton step is tried first, kept where f does not rise; with a piecewise quadratic loss it ends exactly.
-    Stops when |∇f| ≤ tol · Σ s |a| per column ("gradient"), or where f stands still to rounding ("objective").
+    Stops when |∇f| ≤ tol · Σ s |ℓ'| |a| of the start, or what rounding of residuals leaves, per column ("gradient"),
+    and where f stands still to rounding ("objective").
     """
-    size = s @ np.abs(A) + mu
-    size = np.where(size > 0, size, 1.0)
+    size, lost = _sizes(A, y, s, loss, mu, w, tol)
     trace: list[float] = []
     f, g = _slope(A, y, s, loss, mu, w)
     for step in range(max_iter + 1):
@@ -40,14 +40,25 @@ def reweighted(
             return Solution(w, step, True, "gradient", trace)
         if step == max_iter:
             break
-        found = _newton(A, y, s, loss, mu, w, f, g) if left < NEAR else None
+        most = f + 4 * EPS * abs(f) + lost
+        found = _newton(A, y, s, loss, mu, w, most, g) if left < NEAR else None
         if found is None:
             trial = _least_squares(A, y, s, loss, mu, w)
             found = (trial, *_slope(A, y, s, loss, mu, trial))
-        if found[1] > f * (1 + 4 * EPS) or np.array_equal(found[0], w):
-            return Solution(w, step, left <= max(1e-9, tol), "objective", trace)
+        if found[1] > most or np.array_equal(found[0], w):
+            return Solution(w, step, left <= 100 * tol, "objective", trace)
         w, f, g = found
     return Solution(w, max_iter, False, "max_iter", trace)
+
+
+def _sizes(
+    A: Matrix, y: Vector, s: Vector, loss: SmoothReweighted, mu: Vector, w: Vector, tol: float
+) -> tuple[Vector, float]:  # fmt: skip
+    """(p,) of the terms of a slope at w, rounding of residuals in units of `tol` added; and what rounding costs f."""
+    slope = s * np.abs(loss.value_gradient((A @ w)[:, None], y)[1][:, 0])
+    rounding = 4 * EPS * (np.abs(A) @ np.abs(w) + np.abs(y))
+    size = (slope + s * rounding / max(tol, EPS)) @ np.abs(A) + mu * np.abs(w)
+    return np.where(size > 0, size, 1.0), float(slope @ rounding)
 
 
 def _slope(A: Matrix, y: Vector, s: Vector, loss: SmoothReweighted, mu: Vector, w: Vector) -> tuple[float, Vector]:
@@ -65,16 +76,16 @@ def _least_squares(A: Matrix, y: Vector, s: Vector, loss: SmoothReweighted, mu: 
 
 
 def _newton(
-    A: Matrix, y: Vector, s: Vector, loss: SmoothReweighted, mu: Vector, w: Vector, f: float, g: Vector
+    A: Matrix, y: Vector, s: Vector, loss: SmoothReweighted, mu: Vector, w: Vector, most: float, g: Vector
 ) -> tuple[Vector, float, Vector] | None:
-    """The point, value and slope after a Newton step; None where f is not convex here or the step does not pay."""
+    """The point, value (at most `most`) and slope of a Newton step; None where f is not convex or it does not pay."""
     bend = s * loss.curvature((A @ w)[:, None], y)[:, 0, 0]
     step = _solved((A.T * bend) @ A + np.diag(mu), -g)
     if step is None:
         return None
     trial = w + step
     value, slope = _slope(A, y, s, loss, mu, trial)
-    return (trial, value, slope) if value <= f + 4 * EPS * abs(f) and slope @ slope < 0.25 * (g @ g) else None
+    return (trial, value, slope) if value <= most and slope @ slope < 0.25 * (g @ g) else None
 
 
 def _solved(G: Matrix, g: Vector) -> Vector | None:
