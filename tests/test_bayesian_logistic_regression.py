@@ -247,11 +247,14 @@ def test_evidence_from_chunks_without_slopes_and_without_a_start() -> None:
         Model(alpha=0.0, hyperparameters="evidence").fit(X, y)
 
 
-def test_evidence_shrinks_slopes_of_noise() -> None:
-    r = np.random.default_rng(4)
-    X, y = r.normal(size=(400, 5)), r.integers(0, 2, 400)
-    m = Model(hyperparameters="evidence").fit(X, y)
-    told = [n.code for n in m.notices_]
-    assert m.alpha_ > 50
-    assert np.isfinite(m.predict_proba(X)).all()
-    assert told == ["no_slope"] or all(c.holds for c in m.diagnostics(X, y).certificates)
+def test_evidence_of_noise_ends_at_a_maximum_or_says_that_no_slope_is_told() -> None:
+    told = []
+    for seed in range(25):
+        r = np.random.default_rng(seed)
+        n = int(r.integers(10, 80))
+        X, y = r.normal(size=(n, 3)), r.permutation(np.arange(n) % 2)
+        m = Model(hyperparameters="evidence").fit(X, y)
+        assert all(c.holds for c in m.diagnostics(X, y).certificates), seed
+        told += [n.code for n in m.notices_]
+    assert set(told) == {"no_slope"}
+    assert len(told) < 20

@@ -39,7 +39,7 @@ from ml_core.sums import Census, Passes
 
 MOST_UNKNOWNS = 4000
 FLAT = 1e-6
-ROUNDS, MOVED, LEAST_SLOPE, FAR = 60, 1e-8, -0.05, 4.0
+ROUNDS, MOVED, LEAST_SLOPE, FAR = 60, 1e-8, -1e-4, 3.0
 CELLS = 1 << 22
 
 
@@ -136,9 +136,9 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
         if evidence and self.alpha == 0:
             text = "the search for the largest evidence starts from alpha > 0"
             raise InvalidParameter(text, [Issue("/params/alpha", "positive", text)])
-        self.alpha_, before = float(self.alpha), (np.nan, np.nan)
+        at, before = float(np.log(self.alpha)) if evidence else 0.0, (np.nan, np.nan)
         for step in range(ROUNDS):
-            self.notices_ = []
+            self.alpha_, self.notices_ = float(np.exp(at)) if step else float(self.alpha), []
             problem = (yield from learned()).penalty()
             if not evidence:
                 return
@@ -146,13 +146,13 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
             if told <= UNTOLD * self.coef_.size or size == 0:
                 self._note("no_slope", f"the rows tell of no slope: alpha grew to {self.alpha_:.3g}", "give alpha")
                 return
-            at, off = float(np.log(self.alpha_)), float(np.log(told / size / self.alpha_))
+            off = float(np.log(told / size / self.alpha_))
             progress.tick(step, ROUNDS, "values of alpha", alpha=self.alpha_)
             if abs(off) <= MOVED:
                 return
-            slope = (off - before[1]) / (at - before[0])
-            self.alpha_ = float(np.exp(at + np.clip(-off / slope if slope < LEAST_SLOPE else off, -FAR, FAR)))
+            slope = (off - before[1]) / (at - before[0]) if step else -1.0
             before = at, off
+            at += float(np.clip(-off / slope, -FAR, FAR) if slope < LEAST_SLOPE else np.copysign(FAR, off))
         self._note("not_converged", f"alpha still moved after {ROUNDS} fits", "give alpha")
 
     def _refuse_size(self, d: int) -> None:
