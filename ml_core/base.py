@@ -55,6 +55,7 @@ class Estimator:
     largest: ClassVar[float] = float("inf")  # magnitude of a cell that fit takes; classes that sum squares set SQUARES
     complexity: ClassVar[str] = "O(n d)"
     tags: ClassVar[tuple[str, ...]] = ()
+    sparse: ClassVar[bool] = False  # X may be scipy.sparse: a csr_array arrives
     remedy: ClassVar[str] = REMEDY  # advice of the notice that a certificate fails
     example_params: ClassVar[dict[str, Any]] = {}
 
@@ -124,16 +125,16 @@ class Estimator:
 
     def _checked(self, X: Any, y: Any, weight: Any, *, fresh: bool = True) -> tuple[Any, ...]:
         """The arguments of `_fit`: rows of weight zero dropped, labels encoded, weights last and only when wanted."""
-        owner = type(self).__name__
-        rows = self.min_rows if fresh else 1
-        A = validation.check_matrix(X, owner=owner, accepts=self.accepts, min_rows=rows, largest=self.largest)
-        s = validation.check_weights(weight, len(A))
+        owner, rows = type(self).__name__, self.min_rows if fresh else 1
+        accepts, largest, sparse = self.accepts, self.largest, self.sparse
+        A = validation.check_matrix(X, owner=owner, accepts=accepts, min_rows=rows, largest=largest, sparse=sparse)
+        s = validation.check_weights(weight, A.shape[0])
         keep = s > 0
         target = None if not self.supervised else self._targets(y, A, keep, fresh)
         if not keep.all():
             A, s = A[keep], s[keep]
-            if len(A) < self.min_rows and fresh:
-                raise InvalidData(f"{owner} needs {self.min_rows} rows of positive weight, got {len(A)}")
+            if A.shape[0] < self.min_rows and fresh:
+                raise InvalidData(f"{owner} needs {self.min_rows} rows of positive weight, got {A.shape[0]}")
         return (A, *(() if target is None else (target,)), *((s,) if self.weighted else ()))
 
     def _targets(self, y: Any, X: Matrix, keep: np.ndarray, fresh: bool) -> Any:
@@ -217,7 +218,7 @@ class Classifier(Estimator):
     classes_: Labels
 
     def _targets(self, y: Any, X: Matrix, keep: np.ndarray, fresh: bool) -> Codes:
-        t = validation._column(y, len(X), type(self).__name__)[keep]
+        t = validation._column(y, X.shape[0], type(self).__name__)[keep]
         if fresh:
             self.classes_, codes = validation.check_labels(t, len(t), type(self).__name__)
             return codes

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.errors import DataConversionWarning, InvalidData, Issue, NotFittedError, pointer
 from ml_core.naming import name as column_name
 from ml_core.numerics.column_moments import magnitudes
+from ml_core.numerics.sparse_rows import check_sparse
 
 ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "real": (np.isfinite, "a finite number"),
@@ -46,9 +48,15 @@ def _dense(X: Any, name: str = "X") -> np.ndarray:
 
 
 def check_matrix(
-    X: Any, *, owner: str = "", accepts: str = "real", min_rows: int = 1, largest: float = math.inf
-) -> Matrix:
-    """X as float64, C-ordered (n, d); InvalidData says which cell is not finite, too large or outside the domain."""
+    X: Any, *, owner: str = "", accepts: str = "real", min_rows: int = 1, largest: float = math.inf,
+    sparse: bool = False,
+) -> Matrix:  # fmt: skip
+    """X as float64, C-ordered (n, d); InvalidData says which cell is not finite, too large or outside the domain.
+
+    With `sparse` a scipy.sparse X becomes a csr_array, which an estimator that says so takes in place of a table.
+    """
+    if sparse and issparse(X):
+        return check_sparse(X, owner=owner, min_rows=min_rows, largest=largest)
     A = X if type(X) is np.ndarray and X.dtype == np.float64 else _dense(X)
     if A.ndim != 2:
         raise InvalidData(
@@ -213,7 +221,7 @@ def check_query(model: Any, X: Any = None, *, width: int | None = None) -> Matri
         raise NotFittedError(f"This {type(model).__name__} instance is not fitted yet. Call 'fit' first.")
     if X is None:
         return np.empty((0, 0))
-    A = check_matrix(X, owner=type(model).__name__, accepts=model._query_domain())
+    A = check_matrix(X, owner=type(model).__name__, accepts=model._query_domain(), sparse=model.sparse)
     want = width or model.n_features_in_
     if A.shape[1] != want:
         raise InvalidData(

@@ -225,7 +225,10 @@ def test_rows_far_from_the_origin_have_the_machine_of_the_same_rows_near_it(shif
     expected = SoftMarginSVM().fit(near, y)
     found = SoftMarginSVM(solver=solver).fit(near + shift, y)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
-    assert all(c.holds for c in found.diagnostics(near + shift, y).certificates if c.name == "duality_gap")
+    report = found.diagnostics(near + shift, y)
+    assert all(c.holds for c in report.certificates), report.certificates
+    assert report.summary["duality_gap"] <= 1e-8 * report.summary["primal"]
+    np.testing.assert_allclose(found.decision_function(near + shift), expected.decision_function(near), atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e4, 1e5, 1e6])
@@ -235,5 +238,17 @@ def test_columns_of_large_numbers_do_not_lose_the_machine(unit: float) -> None:
     y = (X[:, 0] + X[:, 1] / 2 + 0.5 * rng.normal(size=60) > 0).astype(int)
     small, large = SoftMarginSVM(C=1e6).fit(X, y), SoftMarginSVM().fit(X * unit, y)
     assert large.score(X * unit, y) == pytest.approx(small.score(X, y), abs=0.02)
-    summary = large.diagnostics(X * unit, y).summary
-    assert summary["primal"] == pytest.approx(summary["dual"], rel=1e-3)
+    report = large.diagnostics(X * unit, y)
+    assert report.summary["primal"] == pytest.approx(report.summary["dual"], rel=1e-8)
+    assert all(c.holds for c in report.certificates), report.certificates
+    np.testing.assert_allclose(large.coef_ * unit, SoftMarginSVM(C=unit**2).fit(X, y).coef_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_descent_far_from_the_origin_is_certified(loss: str) -> None:
+    X, y = overlapping(150, 3)
+    model = SoftMarginSVM(C=0.1, loss=loss, solver="dual_coordinate_descent").fit(X + 1e6, y)  # type: ignore[arg-type]
+    report = model.diagnostics(X + 1e6, y)
+    assert all(c.holds for c in report.certificates), report.certificates
+    assert not report.warnings
+    np.testing.assert_allclose(model.coef_, SoftMarginSVM(C=0.1, loss=loss).fit(X, y).coef_, atol=1e-5)  # type: ignore[arg-type]

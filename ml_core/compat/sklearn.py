@@ -16,5 +16,5 @@ def tags(estimator: Any) -> Tags:
         transformer_tags=TransformerTags() if hasattr(estimator, "transform") else None,
         classifier_tags=ClassifierTags() if kind == "classifier" else None,
         regressor_tags=RegressorTags() if kind == "regressor" else None,
-        input_tags=InputTags(positive_only=estimator.accepts in ("count", "nonnegative")),
+        input_tags=InputTags(positive_only=estimator.accepts in ("count", "nonnegative"), sparse=estimator.sparse),
     )

@@ -13,18 +13,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, lstsq
 
 from ml_core import progress
-from ml_core.arrays import Matrix, Vector
+from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels, multipliers
-from ml_core.solvers.box_solution import BoxSolution
+from ml_core.solvers.box_solution import BoxSolution, Plane
 from ml_core.solvers.central_path import aim, room
 from ml_core.solvers.free_set import Free, LowRank, newton_on_free
 
 STEPS = 100
 CLOSE = 1e-11
 STAY = 0.995
+SAME = 1e-11
+LEVEL = 1e-9
 MOST_FREE = 3000
 TIES = (1.0, 1e-3, 1e3)
 
@@ -51,14 +53,13 @@ def solve_low_rank(dual: BoxDual, Z: Matrix, *, tol: float, unit: float = 1.0) -
             state.advance()
         except np.linalg.LinAlgError:  # the columns are dependent to rounding in the metric of this step
             break
-    best = min((state.settled(t) for t in TIES), key=lambda found: found[2])
-    beta, v, worst = best
-    v = v - float((beta.sum(axis=0) @ state.Z) @ mean)
+    beta, w, v, worst = min((state.settled(t) for t in TIES), key=lambda found: found[3])
     b, free = multipliers(dual, beta, v)
     trace.append(dual_value(dual, beta, v))
     gaps.append(gap(dual, beta, v, b))
-    slack = levels(dual, beta, v).violation
-    return BoxSolution(beta, v, b, free, slack, len(trace), worst <= tol * unit, 0, trace, gaps)
+    slack, moved = levels(dual, beta, v).violation, float(w @ mean)
+    return BoxSolution(beta, v - moved, b - moved, free, slack, len(trace), worst <= tol * unit, 0, trace, gaps,
+                       Plane(w, mean, float(b[0])))  # fmt: skip
 
 
 @dataclass
@@ -151,8 +152,8 @@ class _State:
         """Largest step up to `most` that leaves everything non-negative."""
         return min(most, room((self.s, dx), (self.t, -dx), (self.low, dl), (self.high, dh)))
 
-    def settled(self, tie: float) -> tuple[Matrix, Matrix, float]:
-        """β with those that lean on a bound put there and the rest solved exactly; v, and the violation."""
+    def settled(self, tie: float) -> tuple[Matrix, Vector, Matrix, float]:
+        """β with those that lean on a bound put there and the rest solved exactly; w, v, and the violation."""
         d, shape = self.dual, self.dual.c.shape
         lo, hi = d.lo.ravel(), d.hi.ravel()
         width, unit = hi - lo, float(np.abs(self.c).max()) or float(np.abs(self._up(self.w)).max()) or 1.0
@@ -163,13 +164,42 @@ class _State:
         off = self.ones.T @ beta - self.const
         count = np.maximum(self.ones[free].sum(axis=0), 1.0)
         beta[free] = np.clip(beta[free] - self.ones[free] @ (off / count), lo[free], hi[free])
-        v = -self._up(self._down(beta)) - self.c
+        w = self._down(beta)
+        v = -self._up(w) - self.c
         if 2 <= len(free) <= MOST_FREE:
             rows = self.Z[free % self.Z.shape[0]]
             f = Free(LowRank(rows), v[free], beta[free], lo[free], hi[free], d.group.ravel()[free])
             newton_on_free(f, int(np.clip(1e9 / len(free) ** 3, 3, 100)))
             beta[free] = f.beta
-            v = -self._up(self._down(beta)) - self.c
-        whole, v = beta.reshape(shape), v.reshape(shape)
-        worst = max(levels(d, whole, v).violation, 0.0) + float(np.abs(self.ones.T @ beta - self.const).max())
-        return whole, v, worst
+            w = self._down(beta)
+            v = -self._up(w) - self.c
+        whole = beta.reshape(shape)
+        astray = float(np.abs(self.ones.T @ beta - self.const).max())
+
+        def violation(at: Vector) -> float:
+            return max(levels(d, whole, at.reshape(shape)).violation, 0.0) + astray
+
+        worst = violation(v)
+        if worst > LEVEL and self._same(beta, w):
+            own = self._level(self.w, free)
+            u = -self._up(own) - self.c
+            if (other := violation(u)) < worst:
+                return whole, own, u.reshape(shape), other
+        return whole, w, v.reshape(shape), worst
+
+    def _level(self, w: Vector, free: Codes) -> Vector:
+        """w moved by combinations of the free rows so that these have one v: rounding of Σ βz plays no part."""
+        rows = self.Z[free % len(self.Z)]
+        if self.dual.groups > 1 or not 2 <= len(free) <= MOST_FREE:
+            return w
+        rows = rows - rows.mean(axis=0)
+        unit = np.maximum(np.abs(rows).max(), 1e-300)
+        for _ in range(2):
+            v = -self._up(w)[free] - self.c[free]
+            w = w + lstsq(rows / unit, (v - v.mean()) / unit, check_finite=False)[0]
+        return w
+
+    def _same(self, beta: Vector, w: Vector) -> bool:
+        """Whether w of these β is that of the state, up to rounding of the sum."""
+        size = np.abs(beta).reshape(self.copies, -1).sum(axis=0) @ np.abs(self.Z)
+        return bool((np.abs(w - self.w) <= SAME * size).all())

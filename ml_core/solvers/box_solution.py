@@ -10,6 +10,15 @@ from ml_core.arrays import Matrix, Vector
 
 
 @dataclass(frozen=True)
+class Plane:
+    """f(x) = w·(x - centre) + b as the solver has it: where the β cancel, Σ βx has lost the digits of w."""
+
+    w: Vector
+    centre: Vector
+    b: float
+
+
+@dataclass(frozen=True)
 class BoxSolution:
     """β and v = -(Kβ + c), (copies, n); multipliers b per group and free variables each; steps; traces."""
 
@@ -23,3 +32,4 @@ class BoxSolution:
     evaluations: int
     trace: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    plane: Plane | None = None

@@ -17,7 +17,7 @@ from ml_core.registry import algorithm
 from ml_core.solvers.common_point import common_point
 from ml_core.solvers.kernel_rows import CACHE_BYTES
 from ml_core.svm.kernel_svm import Multiclass, Violation
-from ml_core.svm.linear_machines import LinearMachines
+from ml_core.svm.linear_machines import LinearMachines, centre_of
 from ml_core.svm.linear_solve import chosen, linear_machine
 from ml_core.svm.machine import Machine, Solving, sides
 
@@ -59,7 +59,7 @@ class HardMarginSVM(LinearMachines):
         self.class_weight_ = np.ones(len(self.classes_))
         for pair in self._pairs():
             self._check_separable(X, y, pair)
-        self.separable_ = True
+        self.separable_, self.origin_ = True, centre_of(X)
         self._machines(lambda pair: self._widest(X, y, pair), X)
 
     def _check_separable(self, X: Matrix, y: Codes, pair: tuple[int, int]) -> None:
@@ -86,12 +86,12 @@ class HardMarginSVM(LinearMachines):
         kind = chosen("auto", False, *A.shape)
         for _ in range(ROUNDS):
             found = linear_machine(pair, where, A, sign, np.full(len(A), C), C=C, squared=False, solver=kind, how=how,
-                                   seed=0)  # fmt: skip
+                                   seed=0, centre=self.origin_)  # fmt: skip
             if np.abs(found.beta).max() < 0.99 * C:
                 break
             C *= RAISE
-        w = found.beta @ X[found.rows]
-        inner, outer = (A[sign > 0] @ w).min(), (A[sign < 0] @ w).max()
+        f = self._near(A) @ found.w
+        inner, outer = f[sign > 0].min(), f[sign < 0].max()
         return replace(found, b=-0.5 * float(inner + outer))
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:

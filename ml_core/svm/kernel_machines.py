@@ -80,15 +80,14 @@ class KernelMachines(Weighted, Scores, Classifier):
         self._gather(X)
 
     def _gather(self, X: Matrix) -> None:
-        self.n_rows_ = len(X)
-        used = [np.arange(len(X))] if needs_all_rows(self.kernel_) else [m.rows for m in self.machines_]
+        self.n_rows_ = X.shape[0]
+        used = [np.arange(X.shape[0])] if needs_all_rows(self.kernel_) else [m.rows for m in self.machines_]
         self.support_ = np.unique(np.concatenate(used))
-        self.support_vectors_ = X[self.support_]
+        self._keep(X)
         self.dual_coef_ = np.zeros((len(self.machines_), len(self.support_)))
         for row, m in zip(self.dual_coef_, self.machines_, strict=True):
             row[np.searchsorted(self.support_, m.rows)] = m.beta
         self.n_iter_ = max(1, *(m.n_iter for m in self.machines_), 1)
-        self.intercept_ = np.array([m.b for m in self.machines_])
         late = [m for m in self.machines_ if not m.converged]
         if late:
             self._note("not_converged", f"{len(late)} of {len(self.machines_)} machines stopped after max_iter steps "
@@ -97,6 +96,11 @@ class KernelMachines(Weighted, Scores, Classifier):
         if any(m.interval > 0 for m in self.machines_):
             self._note("intercept_interval", "no support vector lies on the margin, so any intercept of an interval is "
                        "optimal; its middle was taken")  # fmt: skip
+
+    def _keep(self, X: Matrix) -> None:
+        """What the scores are made of."""
+        self.support_vectors_ = X[self.support_]
+        self.intercept_ = np.array([m.b for m in self.machines_])
 
     def _machine_scores(self, X: Matrix) -> Matrix:
         """(n, machines) f(x)."""
@@ -117,18 +121,25 @@ class KernelMachines(Weighted, Scores, Classifier):
         return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
 
     def _evidence(self, X: Matrix, y: Codes, w: Vector) -> list[report.Evidence]:
-        if len(X) != self.n_rows_ or not self._knows(X):
+        if X.shape[0] != self.n_rows_ or not self._knows(X):
             raise InvalidData("the certificate of a support vector machine is about its training rows; give these, in "
                               "their order")  # fmt: skip
         f, labels, out = self._machine_scores(X), [str(c) for c in self.classes_], []
         for k, m in enumerate(self.machines_):
             where, sign = sides(y, m.negative, m.positive)
-            beta = np.zeros(len(X))
+            beta = np.zeros(X.shape[0])
             beta[m.rows] = m.beta
             names = (labels[m.negative] if m.negative >= 0 else "rest", labels[m.positive])
-            out.append(self._judge(names, where, sign, m.cap * w[where], sign * beta[where], f[where, k], m.b,
-                                       self.tol))  # fmt: skip
+            out.append(self._judge(names, where, sign, m.cap * w[where], sign * beta[where], f[where, k],
+                                   float(self.intercept_[k]), self.tol,
+                                   self._size(k, X, beta, f[:, k])))  # fmt: skip
         return out
+
+    def _size(self, k: int, X: Matrix, beta: Vector, f: Vector) -> report.Size:
+        """‖w‖² = Σ βᵢ (f(xᵢ) - b) of machine k."""
+        b = self.machines_[k].b
+        square = max(0.0, float(beta @ (f - b)))
+        return report.Size(b, square, square, float(np.abs(beta).sum()) + float(np.abs(f).max(initial=0.0)))
 
     def _judge(self, *args: Any) -> report.Evidence:
         return report.Evidence(*args)

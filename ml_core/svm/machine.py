@@ -26,7 +26,8 @@ class Machine:
     """f(x) = Σ βᵢ k(xᵢ, x) + b, the second class of the pair where f ≥ 0; `negative` is -1 for "every other class".
 
     `rows` (m,) are the support vectors among the training rows, `beta` (m,) = αy; bounds are cap · weight. Without a
-    free support vector any b in [low, high] is optimal and the middle is taken (then `interval` is positive).
+    free support vector any b in [low, high] is optimal and the middle is taken (then `interval` is positive). A linear
+    machine has `w` (d,) as its solver ended with it, and b is the score at the centre of the model's columns.
     """
 
     negative: int
@@ -41,6 +42,7 @@ class Machine:
     evaluations: int
     dual_trace: Vector
     gap_trace: Vector
+    w: Vector | None = None
 
 
 def sides(y: Codes, negative: int, positive: int) -> tuple[Codes, Vector]:

@@ -19,8 +19,21 @@ COLUMNS = ("negative", "positive", "primal", "dual", "gap", "largest_violation",
 
 
 @dataclass(frozen=True)
+class Size:
+    """The score b at the centre, ‖w‖² of the answer and of Σ αᵢyᵢφ(xᵢ), and the magnitudes a score adds up at most."""
+
+    b: float
+    square: float
+    expanded: float
+    terms: float
+
+
+@dataclass(frozen=True)
 class Evidence:
-    """One machine over its training rows: signs, bounds, α, scores f and slacks (n,), and the figures made of them."""
+    """One machine over its training rows: signs, bounds, α, scores f and slacks (n,), and the figures made of them.
+
+    `size` says what the scores and ‖w‖² are made of.
+    """
 
     names: tuple[str, str]
     rows: Codes
@@ -28,8 +41,9 @@ class Evidence:
     cap: Vector
     alpha: Vector
     f: Vector
-    b: float
+    intercept: float
     tol: float
+    size: Size
 
     @property
     def slack(self) -> Vector:
@@ -37,19 +51,14 @@ class Evidence:
         return np.asarray(np.maximum(0.0, 1.0 - self.sign * self.f))
 
     @property
-    def square(self) -> float:
-        """‖w‖² = Σ αᵢ yᵢ (f(xᵢ) - b)."""
-        return max(0.0, float((self.alpha * self.sign) @ (self.f - self.b)))
-
-    @property
     def primal(self) -> float:
         """½ ‖w‖² + Σ capᵢ ξᵢ."""
-        return 0.5 * self.square + float(self.cap @ self.slack)
+        return 0.5 * self.size.square + float(self.cap @ self.slack)
 
     @property
     def dual(self) -> float:
         """Σ α - ½ ‖w‖²."""
-        return float(self.alpha.sum()) - 0.5 * self.square
+        return float(self.alpha.sum()) - 0.5 * self.size.expanded
 
     @property
     def case(self) -> Codes:
@@ -60,7 +69,7 @@ class Evidence:
         """m - M of the dual, 0 where it is negative."""
         program = classification(self.sign, self.cap)
         beta = (self.alpha * self.sign)[None]
-        found = levels(program, np.clip(beta, program.lo, program.hi), (self.sign - (self.f - self.b))[None])
+        found = levels(program, np.clip(beta, program.lo, program.hi), (self.sign - (self.f - self.size.b))[None])
         return max(0.0, found.violation)
 
     def misplaced(self) -> int:
@@ -71,7 +80,7 @@ class Evidence:
     @property
     def rounding(self) -> float:
         """Rounding error of a score."""
-        return 256 * EPS * (1.0 + float(self.alpha.sum()) + float(np.abs(self.f).max(initial=0.0)))
+        return 256 * EPS * (1.0 + self.size.terms)
 
     @property
     def allowed(self) -> float:
@@ -86,10 +95,10 @@ class Evidence:
     def row(self, n_iter: int, converged: bool) -> list[object]:
         """The line of the table of machines."""
         counts = np.bincount(self.case, minlength=3).tolist()
-        norm = np.sqrt(self.square)
+        norm = np.sqrt(self.size.square)
         wrong = int(np.sum(np.where(self.f >= 0, 1.0, -1.0) != self.sign))
         return [*self.names, self.primal, self.dual, self.primal - self.dual, self.violation(), counts[1] + counts[2],
-                *counts, self.misplaced(), float(1 / norm) if norm > 0 else None, self.b, wrong, n_iter,
+                *counts, self.misplaced(), float(1 / norm) if norm > 0 else None, self.intercept, wrong, n_iter,
                 int(converged)]  # fmt: skip
 
     def support(self) -> list[list[object]]:
@@ -107,12 +116,12 @@ class SquaredEvidence(Evidence):
     @property
     def primal(self) -> float:
         """½ ‖w‖² + Σ capᵢ ξᵢ²."""
-        return 0.5 * self.square + float(self.cap @ self.slack**2)
+        return 0.5 * self.size.square + float(self.cap @ self.slack**2)
 
     @property
     def dual(self) -> float:
         """Σ α - ½ ‖w‖² - Σ αᵢ²/(4 capᵢ)."""
-        return float(self.alpha.sum()) - 0.5 * self.square - 0.25 * float((self.alpha**2 / self.cap).sum())
+        return float(self.alpha.sum()) - 0.5 * self.size.expanded - 0.25 * float((self.alpha**2 / self.cap).sum())
 
     @property
     def case(self) -> Codes:

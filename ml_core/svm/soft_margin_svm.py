@@ -31,8 +31,9 @@ class SoftMarginSVM(LinearMachines):
     C = 1/λ. The objective is that of the columns as given; only how it is reached does not depend on their units:
     an interior-point method (hinge, up to 300 columns; O(n d²) for each of about 20 steps) or Newton's method (squared
     hinge), both ended by exact linear systems. Wide tables go by decomposition or by dual coordinate descent with
-    shrinking, O(n d) a round. Primal and dual objective, gap, KKT cases, α and slacks are in the diagnostics. Tables
-    are dense: word counts of many columns need memory for their zeros.
+    shrinking, O(n d) a round. Primal and dual objective, gap, KKT cases, α and slacks are in the diagnostics. In Python
+    X may be `scipy.sparse` too, which stays sparse and goes by dual coordinate descent, O(cells that are not 0) a
+    round; tables of the service are dense, so word counts of many columns need memory there for their zeros.
 
     References
     ----------
@@ -41,6 +42,7 @@ class SoftMarginSVM(LinearMachines):
     Fine, Scheinberg (2001), Efficient SVM training using low-rank kernel representations, JMLR 2.
     """
 
+    sparse = True
     complexity = "O(n d²) per step, about 20 steps; O(n d) per round for wide tables"
     example_params = {"C": 1.0}  # noqa: RUF012 - annotated ClassVar in the base
 
@@ -77,6 +79,9 @@ class SoftMarginSVM(LinearMachines):
         if (solver == "newton" and not squared) or (solver in ("interior_point", "decomposition") and squared):
             self._note("solver_changed", f"solver {solver} does not take {self.loss}; auto was used", "choose auto")
             solver = "auto"
+        if not isinstance(X, np.ndarray) and solver not in ("auto", "dual_coordinate_descent"):
+            self._note("solver_changed", f"solver {solver} takes tables; sparse rows went by dual_coordinate_descent",
+                       "choose auto")  # fmt: skip
         kind = chosen(solver, squared, *X.shape)
         self.kernel_ = LinearKernel()
         self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
