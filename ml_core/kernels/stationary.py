@@ -21,7 +21,7 @@ from ml_core.parallel import team
 EPS = float(np.finfo(float).eps)
 EXPANSION_ERROR = 1e-12
 EXPANSION_COLUMNS = 24
-PRODUCT_COLUMNS = 12
+PRODUCT_COLUMNS = 6
 BLOCK = 64
 SPREAD_ROWS = 1500
 NEAR = 0.01
