@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 AHEAD = 2
+CELLS = 1 << 19
 
 
 class Mapper(Protocol):
@@ -39,6 +40,15 @@ def use_threads(n: int) -> Iterator[None]:
         yield
     finally:
         _threads.reset(token)
+
+
+def row_ranges(n: int, width: int) -> list[slice]:
+    """Ranges of about `CELLS` cells that cover n rows of `width` cells: whatever the threads, so that bits are.
+
+    With results of width² numbers they hold 8 rows per column at least, so that adding results costs little.
+    """
+    rows = max(CELLS // width, 8 * width, 1)
+    return [slice(i, min(n, i + rows)) for i in range(0, n, rows)]
 
 
 def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:

@@ -23,6 +23,8 @@ ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "nonnegative": (lambda X: (X >= 0) & np.isfinite(X), "a number of at least 0"),
 }
 MAX_ISSUES = 20
+MANY = 1 << 16
+"""Cells from which a compiled look at all of them, on threads, is faster than their sum."""
 SQUARABLE = 1e-150
 WEIGHTS = (1e-90, 1e90)
 """Range of positive weights: outside of it their sums with squares of columns overflow or vanish."""
@@ -69,7 +71,7 @@ def check_matrix(
     if A.shape[1] < 1:
         raise InvalidData(f"Found array with 0 feature(s) (shape={A.shape}) while a minimum of 1 is required.")
     A = np.ascontiguousarray(A, dtype=np.float64)
-    top = magnitudes(A) if largest < math.inf else None
+    top = magnitudes(A) if largest < math.inf or A.size > MANY else None
     if top is None or accepts != "real" or not np.isfinite(top).all():
         _check_domain(A, accepts, owner)
     if top is not None:

@@ -174,7 +174,7 @@ def test_ill_conditioned_problems_leave_the_fast_path():
     x = np.linspace(0, 1, 2000)
     X = np.stack([x**k for k in range(1, 12)], axis=1)
     y = 1 + X.sum(axis=1)
-    assert solve_normal(X, y[:, None], None, intercept=True) is None
+    assert solve_normal(X, y[:, None], np.ones(len(X)), intercept=True) is None
     m = LinearRegression().fit(X, y)
     assert m.solver_ == "qr"
     np.testing.assert_allclose(m.coef_, 1, atol=1e-6)

@@ -142,7 +142,7 @@ class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor)
         self.powers_ = []
         fit = self._direct(X, Y, s)
         if fit.solver == "normal_equations":
-            self.sums_ = sums_of_normal(fit, X, y, s, self.fit_intercept)
+            self.sums_ = sums_of_normal(fit, y, s, self.fit_intercept)
         else:
             self.sums_ = self._sums(X, y, s)
         self._keep(fit)
@@ -201,9 +201,8 @@ class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor)
         n, p = X.shape[0], X.shape[1] + self.fit_intercept
         large = self.solver == "auto" and n * p > PRECISE_ENTRIES and n > p and self.rcond is None
         if large or self.solver == "normal_equations":
-            plain = None if (s == 1.0).all() else s
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                fit = solve_normal(X, Y, plain, intercept=self.fit_intercept)
+                fit = solve_normal(X, Y, s, intercept=self.fit_intercept)
             if fit is not None:
                 return fit
             if not large:

@@ -77,13 +77,13 @@ class LinearSums:
             return float(np.sqrt((t.norms()[:d] ** 2).sum() + t.total * ((t.mean[:d] ** 2).sum() + t.centred)))
 
 
-def sums_of_normal(fit: LinearFit, X: Matrix, y: Vector | Matrix, s: Vector, intercept: bool) -> LinearSums:
-    """The sums behind a well-conditioned fit by normal equations, without another look at the rows but for their top.
+def sums_of_normal(fit: LinearFit, y: Vector | Matrix, s: Vector, intercept: bool) -> LinearSums:
+    """The sums behind a well-conditioned fit by normal equations, without another look at the rows.
 
     K = `fit.root` is the inverse of the triangle of [1, X - center]; the targets are what the fit explains and the root
     of the products of its residuals.
     """
-    first, total = 0 if intercept else 1, float(s.sum())
+    first, total, d = 0 if intercept else 1, float(s.sum()), len(fit.center)
     R = triangular_inverse(np.ascontiguousarray(fit.root[first:]))
     cross = 0.5 * (fit.cross + fit.cross.T)
     try:
@@ -91,15 +91,14 @@ def sums_of_normal(fit: LinearFit, X: Matrix, y: Vector | Matrix, s: Vector, int
     except LinAlgError:
         values, V = np.linalg.eigh(cross)
         left = reduced(np.sqrt(np.maximum(values, 0.0))[:, None] * V.T)
-    step = R[0, 1:] / R[0, 0] if intercept else np.zeros(X.shape[1])
+    step = R[0, 1:] / R[0, 0] if intercept else np.zeros(d)
     A = R[1:, 1:] if intercept else R
     root = np.vstack([np.hstack([A, A @ fit.coef]), np.hstack([np.zeros((len(left), len(step))), left])])
     mean, rest = two_sum(fit.center, step)
     y_mean, y_rest = two_sum(fit.offset, step @ fit.coef) if intercept else (0.0 * fit.offset, 0.0 * fit.offset)
-    tops = [np.maximum(M.max(axis=0), -M.min(axis=0)).reshape(-1) for M in (X, y)]
-    triangle = Triangle(total, len(X), np.concatenate([mean, y_mean]), np.concatenate([rest, y_rest]),
-                        np.concatenate(tops), root, intercept)  # fmt: skip
-    return LinearSums(triangle, X.shape[1], y.ndim == 1)
+    triangle = Triangle(total, len(s), np.concatenate([mean, y_mean]), np.concatenate([rest, y_rest]), fit.top, root,
+                        intercept)  # fmt: skip
+    return LinearSums(triangle, d, y.ndim == 1)
 
 
 @dataclass(frozen=True)

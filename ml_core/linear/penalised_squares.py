@@ -78,11 +78,10 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
     def _fast_sums(self, X: Matrix, y: Vector | Matrix, s: Vector) -> LinearSums:
         """Through the Gram matrix, where the condition of the columns allows it."""
         if X.size > FAST_ENTRIES and len(X) > X.shape[1] + 1:
-            plain = None if (s == 1.0).all() else s
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                fit = solve_normal(X, y.reshape(len(X), -1), plain, intercept=self.fit_intercept)
+                fit = solve_normal(X, y.reshape(len(X), -1), s, intercept=self.fit_intercept)
             if fit is not None:
-                return sums_of_normal(fit, X, y, s, self.fit_intercept)
+                return sums_of_normal(fit, y, s, self.fit_intercept)
         return self._sums(X, y, s)
 
     def _fit(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:

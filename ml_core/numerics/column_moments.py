@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData
-from ml_core.numerics.jit import compiled, merged
+from ml_core.numerics.jit import compiled, merged, read_only, read_only_views
+from ml_core.parallel import ordered_map, row_ranges
 
 BLOCK = 1024
 """Rows summed by themselves before they are added to the rest, so that long sums round little."""
@@ -51,9 +54,9 @@ def _shares(p: Vector, i: int) -> tuple[float, float, float, float]:
     return (p[i], p[i + 1] if i + 1 < n else 0.0, p[i + 2] if i + 2 < n else 0.0, p[i + 3] if i + 3 < n else 0.0)
 
 
-@compiled(lambda: (np.ones((3, 2)),))
-def magnitudes(X: Matrix) -> Vector:
-    """(d,) the largest |xᵢⱼ| of each column of X (n, d); NaN where a cell is one, whose bits are above infinity's."""
+@compiled(lambda: read_only(np.ones((3, 2))))
+def _tops(X: Matrix) -> Vector:
+    """`magnitudes` of a range of rows; the bits of NaN are above infinity's."""
     n, d = X.shape
     cells, top = X.view(np.int64), np.zeros(d, np.int64)
     for i in range(0, n, TOGETHER):
@@ -64,6 +67,12 @@ def magnitudes(X: Matrix) -> Vector:
             w = w if w > y else y
             top[j] = w if w > top[j] else top[j]
     return top.view(np.float64)
+
+
+def magnitudes(X: Matrix) -> Vector:
+    """(d,) the largest |xᵢⱼ| of each column of X (n, d), NaN where a cell is one; ranges of rows on the threads."""
+    (X,) = read_only_views(X)
+    return reduce(np.maximum, ordered_map(lambda rows: _tops(X[rows]), row_ranges(*X.shape)))
 
 
 @compiled(lambda: (np.ones((3, 2)), np.ones(3)))

@@ -103,6 +103,14 @@ def read_only(*arrays: Any) -> tuple[Any, ...]:
     return copies
 
 
+def read_only_views(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Read-only views, so that one compiled version serves arrays of both kinds."""
+    views = tuple(np.ascontiguousarray(a).view() for a in arrays)
+    for v in views:
+        v.flags.writeable = False
+    return views
+
+
 def warm_up() -> int:
     """Import every algorithm and call each compiled entry point once; returns how many."""
     from ml_core.registry import algorithms  # noqa: PLC0415 - the registry imports the families, which import this file

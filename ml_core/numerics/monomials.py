@@ -9,7 +9,7 @@ import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.bundle import portable
-from ml_core.numerics.jit import compiled, read_only
+from ml_core.numerics.jit import compiled, read_only, read_only_views
 
 
 @portable
@@ -94,14 +94,6 @@ class Monomials:
             own = inputs[variable] if power == 1 else f"{inputs[variable]}^{power}"
             out.append(own if before < 0 or self.variable[before] < 0 else f"{out[before]} {own}")
         return out
-
-
-def read_only_views(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Read-only views, so that one compiled version serves arrays of both kinds."""
-    views = tuple(np.ascontiguousarray(a).view() for a in arrays)
-    for v in views:
-        v.flags.writeable = False
-    return views
 
 
 def _warm() -> tuple[np.ndarray, ...]:

@@ -38,6 +38,7 @@ class LinearFit:
     rss: Vector
     solver: str
     cross: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    top: Vector = field(default_factory=lambda: np.empty(0))
     rows: Matrix = field(default_factory=lambda: np.empty((0, 0)))
     aliased: list[int] = field(default_factory=list)
     n_iter: int = 1

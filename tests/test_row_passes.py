@@ -1,0 +1,66 @@
+"""Passes over ranges of rows: magnitudes of columns against NumPy, and fits whose bits do not depend on the threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ml_core.linear.linear_regression import LinearRegression
+from ml_core.linear.ridge_regression import RidgeRegression
+from ml_core.numerics.column_moments import magnitudes
+from ml_core.parallel import CELLS, row_ranges, use_threads
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(3.0, 1.0, (3 * CELLS // 20, 20))
+Y = X @ RNG.normal(size=20) + RNG.normal(size=len(X))
+FITS = {
+    "least squares": (LinearRegression(), Y),
+    "weighted": (LinearRegression(fit_intercept=False), np.stack([Y, Y**2], axis=1)),
+    "ridge": (RidgeRegression(alpha=2.0), Y),
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (7, 1), (1000, 4), (3 * CELLS // 9, 9)])
+def test_magnitudes_are_those_of_numpy(shape: tuple[int, int]) -> None:
+    A = np.random.default_rng(1).normal(size=shape)
+    A.flags.writeable = False
+    np.testing.assert_array_equal(magnitudes(A), np.abs(A).max(axis=0))
+
+
+@pytest.mark.parametrize("row", [0, 2 * CELLS // 9])
+def test_a_cell_that_is_no_number_shows_in_its_column(row: int) -> None:
+    A = np.ones((3 * CELLS // 9, 9))
+    A[row, 4] = np.nan
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(magnitudes(A))), [4])
+
+
+@pytest.mark.parametrize(("n", "width"), [(1, 1), (100_000, 3), (CELLS, 1000), (CELLS, 1), (5, 2 * CELLS)])
+def test_ranges_cover_the_rows_once(n: int, width: int) -> None:
+    rows = np.concatenate([np.arange(n)[r] for r in row_ranges(n, width)])
+    np.testing.assert_array_equal(rows, np.arange(n))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_threads_change_no_bit(name: str) -> None:
+    model, y = FITS[name]
+    s = np.random.default_rng(2).uniform(0.5, 2.0, len(X)) if name == "weighted" else None
+
+    def learned(threads: int) -> dict[str, Any]:
+        with use_threads(threads):
+            return {k: np.array(v) for k, v in vars(model.fit(X, y, s)).items() if k in ("coef_", "intercept_", "rss_")}
+
+    one = learned(1)
+    for threads in (2, 3):
+        for k, v in learned(threads).items():
+            np.testing.assert_array_equal(v, one[k])
+
+
+def test_weighted_normal_equations_are_the_answer_of_an_orthogonal_method() -> None:
+    model, targets = FITS["weighted"]
+    s = np.random.default_rng(2).uniform(0.5, 2.0, len(X))
+    root = np.sqrt(s)[:, None]
+    want = np.linalg.lstsq(X * root, targets * root, rcond=None)[0]
+    np.testing.assert_allclose(model.fit(X, targets, s).coef_.T, want, rtol=1e-12, atol=1e-13)
+    assert model.solver_ == "normal_equations"
