@@ -7,18 +7,28 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ml_core.linear.generalized_linear_model import GeneralizedLinearModel
 from ml_core.linear.linear_regression import LinearRegression
+from ml_core.linear.logistic_regression import LogisticRegression
 from ml_core.linear.ridge_regression import RidgeRegression
+from ml_core.losses.softmax import Softmax
 from ml_core.numerics.column_moments import magnitudes
 from ml_core.parallel import CELLS, row_ranges, use_threads
+from ml_core.solvers.linear_objective import LinearObjective
+from ml_core.solvers.weighted_products import STRIP_BYTES, add_products
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(3.0, 1.0, (3 * CELLS // 20, 20))
 Y = X @ RNG.normal(size=20) + RNG.normal(size=len(X))
-FITS = {
+LABELS = np.digitize(Y, np.quantile(Y, [0.3, 0.7]))
+COUNTS = RNG.poisson(np.exp(0.1 * (Y - Y.mean()) / Y.std())).astype(float)
+FITS: dict[str, tuple[Any, Any]] = {
     "least squares": (LinearRegression(), Y),
     "weighted": (LinearRegression(fit_intercept=False), np.stack([Y, Y**2], axis=1)),
     "ridge": (RidgeRegression(alpha=2.0), Y),
+    "logistic": (LogisticRegression(alpha=1.0), LABELS > 0),
+    "softmax": (LogisticRegression(alpha=1.0), LABELS),
+    "counts": (GeneralizedLinearModel(family="poisson"), COUNTS),
 }
 
 
@@ -64,3 +74,28 @@ def test_weighted_normal_equations_are_the_answer_of_an_orthogonal_method() -> N
     want = np.linalg.lstsq(X * root, targets * root, rcond=None)[0]
     np.testing.assert_allclose(model.fit(X, targets, s).coef_.T, want, rtol=1e-12, atol=1e-13)
     assert model.solver_ == "normal_equations"
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.parametrize("same", [False, True])
+def test_weighted_products_are_their_sums(q: int, same: bool, intercept: bool) -> None:
+    rng = np.random.default_rng(3)
+    m, d = STRIP_BYTES // (8 * 5) + 7, 4
+    Z, s = rng.normal(size=(m, d)), rng.uniform(0.5, 2.0, m)
+    A = rng.normal(size=(1 if same else m, q, q))
+    C = np.repeat(A @ A.transpose(0, 2, 1), m if same else 1, axis=0)
+    full = np.hstack([Z, np.ones((m, 1))]) if intercept else Z
+    H = np.ones((q, q, full.shape[1], full.shape[1]))
+    add_products(H, Z, C, s)
+    for j in range(q):
+        for k in range(j + 1):
+            np.testing.assert_allclose(H[j, k] - 1.0, (full.T * (s * C[:, j, k])) @ full, rtol=1e-11, atol=1e-8)
+
+
+def test_the_hessian_of_softmax_at_zero_is_one_gram_matrix_times_the_curvature_of_equal_shares() -> None:
+    rows = slice(0, 5000)
+    P = LinearObjective(X[rows], LABELS[rows].astype(float), np.ones(5000), Softmax(3))
+    Z = P.standardised()
+    want = np.kron(Z.T @ Z, np.eye(2) / 3)
+    np.testing.assert_allclose(P.second(P.zero())[2], want, rtol=1e-11, atol=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -47,14 +48,7 @@ class Softmax(Named, Derived):
     @property
     def basis(self) -> Matrix:
         """B (K, K - 1); `full` is the Helmert basis."""
-        K = self.classes
-        if self.parametrization == "reference":
-            return np.eye(K)[:, 1:].copy()
-        B = np.zeros((K, K - 1))
-        for j in range(1, K):
-            B[:j, j - 1], B[j, j - 1] = 1.0, -float(j)
-            B[:, j - 1] /= np.sqrt(j * (j + 1.0))
-        return B
+        return _basis(self.classes, self.parametrization)
 
     def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
         """(n,) ℓ and (n, q) gradient."""
@@ -99,3 +93,17 @@ class Softmax(Named, Derived):
         total = u.sum(axis=0)
         u /= total
         return np.log(total) - own, u, codes, B
+
+
+@cache
+def _basis(classes: int, parametrization: Parametrization) -> Matrix:
+    """B, read-only."""
+    if parametrization == "reference":
+        B = np.eye(classes)[:, 1:].copy()
+    else:
+        B = np.zeros((classes, classes - 1))
+        for j in range(1, classes):
+            B[:j, j - 1], B[j, j - 1] = 1.0, -float(j)
+            B[:, j - 1] /= np.sqrt(j * (j + 1.0))
+    B.flags.writeable = False
+    return B

@@ -20,7 +20,11 @@ ARMIJO = 1e-4
 HALVINGS = 40
 THIN = 8
 MIN_ROWS = 2000
+ROWS_PER_UNKNOWN = 20
 SLOW = 0.3
+PACES = 3
+FRESH = 0.3
+"""Contraction expected of the first step along a new Hessian."""
 STALE_HALVINGS = 2
 FIRST_LOOK = 6
 
@@ -123,7 +127,7 @@ def newton_steps(
             if (yield from slow(at.v)):
                 return Solution(at.v, step, False, "separable", trace), at.solve
         if step < max_iter:
-            moved = yield from at.move(_pays(left, tol, at.contraction, hessian_cost))
+            moved = yield from at.move(_pays(left, tol, at.pace, hessian_cost))
             if not moved:
                 return Solution(at.v, step, False, "line_search", trace), at.solve
     return Solution(at.v, max_iter, False, "max_iter", trace), at.solve
@@ -138,6 +142,7 @@ class _Descent:
         self.ask, self.v = ask, v
         self.pairs: deque[Pair] = deque(maxlen=MEMORY)
         self.last, self.contraction, self.stale = np.inf, 0.1, solve is not None
+        self.paces: deque[float] = deque([0.1], maxlen=PACES)
         if solve is not None:
             self.solve = solve
 
@@ -152,6 +157,7 @@ class _Descent:
         assert H is not None  # noqa: S101 - asked for
         self.solve, self.stale, self.contraction, self.last = inverse(H), False, 1.0, np.inf
         self.pairs.clear()
+        self.paces = deque([FRESH], maxlen=PACES)
 
     def aim(self) -> float:
         """Set the step p; returns the distance left, and learns the contraction of the last step."""
@@ -159,7 +165,13 @@ class _Descent:
         self.left = max(float(self.g @ self.p), 0.0) ** 0.5
         if np.isfinite(self.last):
             self.contraction = min(self.left / self.last, 1.0)
+            self.paces.append(self.contraction)
         return self.left
+
+    @property
+    def pace(self) -> float:
+        """Geometric mean of the last contractions under the H⁻¹ in use."""
+        return float(np.prod(self.paces) ** (1.0 / len(self.paces)))
 
     def move(self, fresh: bool) -> Steps[bool]:
         """Step, with a new Hessian at the end if `fresh`; a poor step along an old Hessian renews it instead."""
@@ -182,11 +194,11 @@ class _Descent:
         return True
 
 
-def _pays(left: float, tol: float, contraction: float, cost: float) -> bool:
+def _pays(left: float, tol: float, pace: float, cost: float) -> bool:
     """Whether two passes with Hessian are cheaper than carrying on with the old one at its rate of contraction."""
-    if contraction >= 1.0:
+    if pace >= 1.0:
         return True
-    return float(np.log(max(left / tol, 1.0)) / -np.log(max(contraction, EPS))) > 2.0 * cost
+    return float(np.log(max(left / tol, 1.0)) / -np.log(max(pace, EPS))) > 2.0 * cost
 
 
 def _search(
@@ -206,11 +218,11 @@ def _search(
 def coarse_start(objective: Thinnable, start: Vector | None = None) -> tuple[Vector, Solve | None]:
     """A start and an approximate H⁻¹ from every 8th row, recursively, when those are many times the unknowns."""
     start = objective.zero() if start is None else start
-    if len(objective.X) < THIN * max(MIN_ROWS, 20 * objective.size):
+    if len(objective.X) < THIN * max(MIN_ROWS, ROWS_PER_UNKNOWN * objective.size):
         return start, None
     coarse = objective.thin(THIN)
     v, solve = coarse_start(coarse, start)
     enough = 0.3 * np.sqrt(objective.size)
-    solution, solve = newton(coarse, v, tol=enough, max_iter=20, solve=solve, report=False)
+    solution, _ = newton(coarse, v, tol=enough, max_iter=20, solve=solve, report=False)
     kept: Reason = "gradient"
-    return (solution.w, solve) if solution.reason == kept else (start, None)
+    return (solution.w, inverse(coarse.second(solution.w)[2])) if solution.reason == kept else (start, None)
