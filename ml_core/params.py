@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
 from reprlib import Repr
+from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
@@ -109,10 +110,16 @@ def _not_too_deep(check: Any, what: str) -> Any:
     return checked
 
 
-def signature(cls: type) -> dict[str, inspect.Parameter]:
+def signature(cls: type) -> Mapping[str, inspect.Parameter]:
     """Keyword parameters of a constructor or function, in order."""
-    target: Any = vars(cls).get("__init__", cls) if isinstance(cls, type) else cls
-    return {k: p for k, p in inspect.signature(target).parameters.items() if k != "self"}
+    target: Any = cls
+    return _signature(target)
+
+
+@cache
+def _signature(target: Any) -> Mapping[str, inspect.Parameter]:
+    function = vars(target).get("__init__", target) if isinstance(target, type) else target
+    return MappingProxyType({k: p for k, p in inspect.signature(function).parameters.items() if k != "self"})
 
 
 @cache

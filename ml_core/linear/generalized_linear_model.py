@@ -22,7 +22,7 @@ from ml_core.linear.likelihood_report import NOT_IN_MEMORY
 from ml_core.naming import listed
 from ml_core.params import Alpha, MaxIter, Tol
 from ml_core.registry import algorithm
-from ml_core.solvers.base import Solution, Steps, answered
+from ml_core.solvers.base import Solution, Steps, answered, in_ranges
 from ml_core.solvers.irls import irls
 from ml_core.solvers.lbfgs import lbfgs
 from ml_core.solvers.linear_objective import Columns, LinearObjective, unit_of
@@ -110,16 +110,17 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
 
     def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
         family, rows = self._family(), self._exposed(X.shape[1])
-        begin = BeginPart(family, rows)(X, y, s)
+        ask = BeginPart(family, rows)
+        ask.check(X, y)
+        begin: Begin = in_ranges(ask, X, y, s)
         Z, t, w = rows(X, y, s)
-        columns = Columns.of(Z, w, self.fit_intercept)
+        frame = self._frame(family, columns_of(begin.columns, self.fit_intercept), rows)
         problem = LinearObjective(Z, t, w, family.loss, alpha=float(self.alpha), fit_intercept=self.fit_intercept,
-                                  columns=columns)  # fmt: skip
+                                  columns=frame.columns)  # fmt: skip
         unit = unit_of(w)
         first = start(problem, family, begin)
         self._solved(self._solve(problem if unit == 1.0 else problem.in_units_of(unit), first), unit)
-        frame = self._frame(family, columns, rows)
-        answered(self._learn(frame, family, begin), lambda part: part(X, y, s))
+        answered(self._learn(frame, family, begin), lambda part: in_ranges(part, X, y, s))
         self._look_for_escape(problem, family)
         self._note_findings(begin)
 

@@ -68,8 +68,8 @@ class BeginPart:
     family: Family
     rows: Exposed
 
-    def __call__(self, X: Matrix, y: Vector, s: Vector) -> Begin:
-        """InvalidData where a target is none of the family."""
+    def check(self, X: Matrix, y: Vector) -> None:
+        """InvalidData where a target is none of the family, or an exposure is not positive."""
         E = self.rows.of(X)
         share = y if E is None or self.family.whole else y / E
         legal = self.family.domain.contains(share)
@@ -77,6 +77,10 @@ class BeginPart:
             bad = np.flatnonzero(~legal)
             raise InvalidData(f"targets of this family are {self.family.targets}; not so are those of rows "
                               f"{listed(bad[:SHOWN].tolist())} (first: {y[bad[0]]:g}), {len(bad)} in all")  # fmt: skip
+
+    def __call__(self, X: Matrix, y: Vector, s: Vector) -> Begin:
+        """Of rows, checked."""
+        self.check(X, y)
         Z, t, w = self.rows(X, y, s)
         broken = int((y != np.round(y)).sum()) if self.family.whole else 0
         return Begin(ColumnSums.of(Z, w), float(s.sum()), float(w @ t), broken)

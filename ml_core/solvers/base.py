@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from ml_core.arrays import Vector
+from ml_core.parallel import ordered_map, row_ranges, use_threads
 
 Reason = Literal[
     "gradient", "objective", "step", "gap", "direct", "max_iter", "time", "line_search", "diverged", "separable"
@@ -51,6 +53,16 @@ def answered(steps: Steps[R], answer: Callable[[Any], Any] | None = None) -> R:
         found: R = end.value
         return found
     raise TypeError(f"the solver asks for {question!r}, and nobody answers")
+
+
+def in_ranges(part: Callable[..., Any], *rows: Any) -> Any:
+    """A mergeable question's answer over rows in memory: ranges of them on the thread budget, merged in order."""
+
+    def of(at: slice) -> Any:
+        with use_threads(1):
+            return part(*(a[at] for a in rows))
+
+    return reduce(lambda a, b: a.merge(b), ordered_map(of, row_ranges(*rows[0].shape)))
 
 
 @dataclass(frozen=True)
