@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lstsq
+from scipy.linalg import LinAlgError, lstsq
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
@@ -51,7 +52,7 @@ def solve_low_rank(dual: BoxDual, Z: Matrix, *, tol: float, unit: float = 1.0) -
             break
         try:
             state.advance()
-        except np.linalg.LinAlgError:  # the columns are dependent to rounding in the metric of this step
+        except LinAlgError:  # the columns are dependent to rounding in the metric of this step
             break
     beta, w, v, worst = min((state.settled(t) for t in TIES), key=lambda found: found[3])
     b, free = multipliers(dual, beta, v)
@@ -104,7 +105,8 @@ class _State:
 
     def _up(self, u: Vector) -> Vector:
         """Z u, once per copy."""
-        return np.tile(self.Z @ u, self.copies)
+        once = self.Z @ u
+        return np.asarray(once if self.copies == 1 else np.tile(once, self.copies))
 
     def infeasible(self) -> Vector:
         """Σβ less what it must be, per group."""
@@ -116,12 +118,14 @@ class _State:
         M = (self.Z * D.reshape(self.copies, -1).sum(axis=0)[:, None]).T @ self.Z
         M.flat[:: len(M) + 1] += 1.0
         root = 1.0 / np.sqrt(np.diag(M))
-        factor = cho_factor(M * np.outer(root, root), lower=True, overwrite_a=True, check_finite=False)
+        factor, broken = dpotrf(M * np.outer(root, root), lower=1, overwrite_a=1)
+        if broken:
+            raise LinAlgError
 
         def solve(r: Vector, off: Vector | float) -> tuple[Vector, Vector]:
             """x and u with x / D + Z u = r, u = Zᵀx - off."""
             x = D * r
-            u = np.asarray(root * cho_solve(factor, root * (self._down(x) - off), check_finite=False))
+            u = np.asarray(root * dpotrs(factor, root * (self._down(x) - off), lower=1)[0])
             return np.asarray(x - D * self._up(u)), u
 
         pairs = [solve(a, 0.0) for a in self.ones.T]
