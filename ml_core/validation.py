@@ -18,6 +18,7 @@ from ml_core.numerics.sparse_rows import check_sparse
 
 ACCEPTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "real": (np.isfinite, "a finite number"),
+    "levels": (np.isfinite, "a finite number"),
     "binary": (lambda X: (X == 0) | (X == 1), "0 or 1"),
     "count": (lambda X: (X >= 0) & (np.floor(X) == X) & np.isfinite(X), "a whole number of at least 0"),
     "nonnegative": (lambda X: (X >= 0) & np.isfinite(X), "a number of at least 0"),
@@ -55,10 +56,13 @@ def check_matrix(
 ) -> Matrix:  # fmt: skip
     """X as float64, C-ordered (n, d); InvalidData says which cell is not finite, too large or outside the domain.
 
-    With `sparse` a scipy.sparse X becomes a csr_array, which an estimator that says so takes in place of a table.
+    With `sparse` a scipy.sparse X becomes a csr_array, which an estimator that says so takes in place of a table. Of
+    `levels`, columns may be text; then the table is of objects, numbers and texts by column.
     """
     if sparse and issparse(X):
         return check_sparse(X, owner=owner, min_rows=min_rows, largest=largest)
+    if accepts == "levels" and (table := _with_text(X)) is not None:
+        return table
     A = X if type(X) is np.ndarray and X.dtype == np.float64 else _dense(X)
     if A.ndim != 2:
         raise InvalidData(
@@ -77,6 +81,27 @@ def check_matrix(
     if top is not None:
         _check_range(A, top, owner, largest)
     return A
+
+
+def _with_text(X: Any) -> np.ndarray | None:
+    """(n, d) objects where some column is text, else None; InvalidData for a column of both."""
+    kind = X.dtype.kind if isinstance(X, np.ndarray) else ""
+    if kind not in ("", "O", "U") or hasattr(X, "tocsr"):
+        return None
+    A = np.asarray(X) if kind else np.array(X, dtype=object)
+    if A.ndim != 2 or not A.size:
+        return None
+    A = A.astype(object)
+    said = np.frompyfunc(lambda v: isinstance(v, str), 1, 1)(A).astype(bool)
+    text = said.any(axis=0)
+    if not text.any():
+        return None
+    if (mixed := np.argwhere(text & ~said)).size:
+        i, j = mixed[0]
+        raise InvalidData(f"column {column_name(j)} mixes text and other values: row {i} holds {A[i, j]!r:.40}",
+                          [Issue(pointer("rows", i, column_name(j)), "mixed_column", "expected text")])  # fmt: skip
+    numbers = check_matrix(np.where(text, 0.0, A))
+    return np.where(text, A, numbers)
 
 
 def _check_range(A: Matrix, top: Vector, owner: str, largest: float) -> None:
@@ -98,7 +123,7 @@ def _check_range(A: Matrix, top: Vector, owner: str, largest: float) -> None:
 
 def _check_domain(A: Matrix, accepts: str, owner: str) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
-        if accepts == "real" and math.isfinite(A.sum()):
+        if accepts in ("real", "levels") and math.isfinite(A.sum()):
             return
     test, want = ACCEPTS[accepts]
     bad = np.argwhere(~test(A))

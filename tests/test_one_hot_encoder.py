@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ml_core import naming
+from ml_core.bundle import load_bundle, save_bundle
 from ml_core.errors import InvalidData
+from ml_core.linear.ridge_regression import RidgeRegression
 from ml_core.preprocessing.one_hot_encoder import OneHotEncoder
+from ml_core.preprocessing.pipeline import Pipeline
 
 C = np.random.default_rng(0).integers(0, [2, 3, 5], size=(50, 3)).astype(float)
 
@@ -97,3 +100,47 @@ def test_every_table_comes_back_and_blocks_sum_to_one(rows):
     assert (Z.sum(axis=1) == 2).all()
     np.testing.assert_array_equal(model.inverse_transform(Z), X)
     assert len(set(model.get_feature_names_out())) == Z.shape[1]
+
+
+MIXED = [["red", 1.0, "s"], ["blue", 2.0, "m"], ["green", 2.0, "s"], ["red", 5.0, "l"]]
+
+
+@pytest.mark.parametrize("unknown", ["error", "ignore"])
+@pytest.mark.parametrize("kind", [list, np.ndarray])
+def test_text_levels_equal_the_peer(unknown, kind):
+    X = MIXED if kind is list else np.array(MIXED, dtype=object)
+    ours = OneHotEncoder(binary="two_columns", unknown=unknown).fit(X)
+    theirs = peer.OneHotEncoder(handle_unknown=unknown, sparse_output=False).fit(np.array(MIXED, dtype=object))
+    np.testing.assert_array_equal(ours.transform(X), theirs.transform(np.array(MIXED, dtype=object)))
+    assert ours.inverse_transform(ours.transform(X)).tolist() == MIXED
+    names = ["c=blue", "c=green", "c=red", "n=1", "n=2", "n=5", "z=l", "z=m", "z=s"]
+    assert list(ours.get_feature_names_out(["c", "n", "z"])) == names
+    report = ours.diagnostics(X)
+    assert report.certificates[0].holds
+    assert report.tables["levels"].rows[0][:3] == [0, "blue", 1.0]
+
+
+def test_text_levels_that_are_new_or_mixed_are_told():
+    model = OneHotEncoder().fit(MIXED)
+    with naming.use(["c", "n", "z"]), pytest.raises(InvalidData, match="row 1, column 'c' holds the level pink"):
+        model.transform([["red", 1.0, "s"], ["pink", 1.0, "s"]])
+    with pytest.raises(InvalidData, match="holds the level 3"):
+        model.transform([[3.0, 1.0, 7.0]])
+    with pytest.raises(InvalidData, match="mixes text and other values: row 1 holds 3"):
+        OneHotEncoder().fit([["a"], [3]])
+    with pytest.raises(InvalidData, match="NaN"):
+        OneHotEncoder().fit([["a", np.nan], ["b", 1.0]])
+
+
+def test_text_levels_update_forget_and_go_through_pipelines_and_bundles(tmp_path):
+    model = OneHotEncoder().fit(MIXED[:2])
+    model.update(MIXED[2:])
+    whole = OneHotEncoder().fit(MIXED)
+    np.testing.assert_array_equal(model.transform(MIXED), whole.transform(MIXED))
+    model.forget(MIXED[2:])
+    np.testing.assert_array_equal(model.transform(MIXED[:2]), OneHotEncoder().fit(MIXED[:2]).transform(MIXED[:2]))
+    with pytest.raises(InvalidData, match="text in some of the rows"):
+        model.update([[1.0, 1.0, 1.0]])
+    pipe = Pipeline(steps=[OneHotEncoder(), RidgeRegression()]).fit(MIXED, [1.0, 2.0, 3.0, 4.0])
+    save_bundle(pipe, tmp_path / "pipe.zip")
+    np.testing.assert_array_equal(load_bundle(tmp_path / "pipe.zip").predict(MIXED), pipe.predict(MIXED))

@@ -24,19 +24,20 @@ from ml_core.sums import Additive, Census, Passes
 @portable
 @dataclass(frozen=True)
 class LevelSums:
-    """Σ s, rows, and of each column its distinct values, ascending, and the weight of each."""
+    """Σ s, rows, and of each column its distinct values, numbers or text, ascending, and the weight of each."""
 
     total: float
     rows: int
-    levels: tuple[Vector, ...]
+    levels: tuple[np.ndarray, ...]
     weights: tuple[Vector, ...]
 
     @classmethod
     def of(cls, X: Matrix, s: Vector) -> LevelSums:
         """Of the rows of X (n, d), weights s (n,); O(n d log n)."""
-        found = [np.unique(x, return_inverse=True) for x in X.T]
+        found = [np.unique(_column(x), return_inverse=True) for x in X.T]
         weights = tuple(np.bincount(code, weights=s, minlength=len(v)).astype(np.float64) for v, code in found)
-        return cls(float(s.sum()), len(X), tuple(v + 0.0 for v, _ in found), weights)
+        levels = tuple(v + 0.0 if v.dtype.kind == "f" else v for v, _ in found)
+        return cls(float(s.sum()), len(X), levels, weights)
 
     def merge(self, other: LevelSums) -> LevelSums:
         """Of both sets of rows."""
@@ -54,6 +55,9 @@ class LevelSums:
                          tuple(w[k] for w, k in zip(out.weights, kept, strict=True)))  # fmt: skip
 
     def _with(self, other: LevelSums, sign: float, total: float, rows: int) -> LevelSums:
+        for j, (a, b) in enumerate(zip(self.levels, other.levels, strict=True)):
+            if a.dtype.kind != b.dtype.kind:
+                raise InvalidData(f"column {name(j)!r} is text in some of the rows and numbers in the others")
         levels = tuple(np.union1d(a, b) for a, b in zip(self.levels, other.levels, strict=True))
         weights = []
         for j, v in enumerate(levels):
@@ -70,8 +74,8 @@ class OneHotEncoder(Additive, Weighted, Inverts, Transformer):
 
     Of K levels, the distinct values seen in fitting in ascending order, column k is 1 where x is level k and 0
     elsewhere; a column of two levels becomes one column, 1 at the larger, unless `binary` says otherwise. O(n d log n)
-    to fit, O(n d log K) to transform. Levels are numbers here: codes, counts, 0/1. Columns of text are encoded before
-    any algorithm sees them, by the request's `encoding`; its `ordinal` gives codes.
+    to fit, O(n d log K) to transform. Levels are numbers (codes, counts, 0/1) or, where the table is of objects, text,
+    column by column; over HTTP the request's `encoding` encodes columns of text before any algorithm sees them.
 
     A level that was never seen is an error that names row and column, or with `unknown: ignore` zeros in all columns of
     its block (in a single 0/1 column that is the smaller level, which a notice says). `inverse_transform` takes the
@@ -85,6 +89,7 @@ class OneHotEncoder(Additive, Weighted, Inverts, Transformer):
 
     complexity = "O(n d log n)"
     tags = ("encoding",)
+    accepts = "levels"
 
     sums_: Annotated[LevelSums, "levels of the rows seen, and their weights"]
     sizes_: Annotated[np.ndarray, "(d,) output columns of each column"]
@@ -140,18 +145,22 @@ class OneHotEncoder(Additive, Weighted, Inverts, Transformer):
         """(n, d) numbers of the levels, and whether the level is known."""
         codes, known = np.empty(X.shape, dtype=np.int64), np.empty(X.shape, dtype=bool)
         for j, v in enumerate(self.sums_.levels):
-            codes[:, j] = np.minimum(np.searchsorted(v, X[:, j]), len(v) - 1)
-            known[:, j] = v[codes[:, j]] == X[:, j]
+            x = _column(X[:, j])
+            if x.dtype.kind != v.dtype.kind:
+                codes[:, j], known[:, j] = 0, False
+                continue
+            codes[:, j] = np.minimum(np.searchsorted(v, x), len(v) - 1)
+            known[:, j] = v[codes[:, j]] == x
         return codes, known
 
     def _transform(self, X: Matrix) -> Matrix:
         codes, known = self._codes(X)
         strange = np.argwhere(~known)
         if len(strange) and self.unknown == "error":
-            issues = [Issue(f"/rows/{i}/{name(j)}", "unknown_level", f"{X[i, j]:g} was not seen in fitting")
+            issues = [Issue(f"/rows/{i}/{name(j)}", "unknown_level", f"{_plain(X[i, j])} was not seen in fitting")
                       for i, j in strange[: most_issues()].tolist()]  # fmt: skip
             i, j = strange[0]
-            raise InvalidData(f"row {i}, column {name(j)!r} holds the level {X[i, j]:g}, never seen in fitting "
+            raise InvalidData(f"row {i}, column {name(j)!r} holds the level {_plain(X[i, j])}, never seen in fitting "
                               f"({len(strange)} such); set unknown to ignore for zeros", issues)  # fmt: skip
         out, rows = np.zeros((len(X), self.n_features_out_)), np.arange(len(X))
         for j, start in enumerate(self._starts()):
@@ -162,7 +171,8 @@ class OneHotEncoder(Additive, Weighted, Inverts, Transformer):
         return out
 
     def _inverse_transform(self, X: Matrix) -> Matrix:
-        out = np.empty((len(X), len(self.sizes_)))
+        worded = any(v.dtype.kind == "U" for v in self.sums_.levels)
+        out = np.empty((len(X), len(self.sizes_)), dtype=object if worded else np.float64)
         for j, start in enumerate(self._starts()):
             v, block = self.sums_.levels[j], X[:, start : start + self.sizes_[j]]
             if self._single(j):
@@ -196,9 +206,9 @@ class OneHotEncoder(Additive, Weighted, Inverts, Transformer):
         })  # fmt: skip
         text = "rows of known levels whose inverse_transform(transform(x)) is not x"
         out.certificates = [Certificate("round_trip_errors", float(seen.wrong), 0.0, text)]
-        rows = [[j, float(x), float(w), float(w / self.sums_.total)]
+        rows = [[j, x, float(w), float(w / self.sums_.total)]
                 for j, (v, share) in enumerate(zip(self.sums_.levels, self.sums_.weights, strict=True))
-                for x, w in zip(v, share, strict=True)]  # fmt: skip
+                for x, w in zip(v.tolist(), share, strict=True)]  # fmt: skip
         out.tables["levels"] = Table(("column", "level", "weight", "share"), rows)
         return out
 
@@ -234,6 +244,13 @@ class RoundTrip:
         return Trip(len(X), int((~known).sum()), int(wrong.sum()))
 
 
-def _plain(x: float) -> str:
-    """A level for a name: whole numbers without a point."""
+def _column(x: np.ndarray) -> np.ndarray:
+    """A column as numbers or as text, of a table of objects."""
+    return x if x.dtype.kind == "f" else x.astype(np.str_ if isinstance(x[0], str) else np.float64)
+
+
+def _plain(x: float | str) -> str:
+    """A level for a name: text as it is, whole numbers without a point."""
+    if isinstance(x, str):
+        return x
     return str(int(x)) if x == int(x) and abs(x) < 1e15 else repr(x)
