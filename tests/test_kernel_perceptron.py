@@ -92,6 +92,15 @@ def test_exclusive_or() -> None:
     report(straight, X, y)
 
 
+def test_exclusive_or_of_zeros_and_ones() -> None:
+    """PER-1: in the order given the linear one only repeats itself, so other orders are tried."""
+    X, y = np.array([[0.0, 0.0], [0, 1], [1, 0], [1, 1]]), np.array([0, 1, 1, 0])
+    straight = KernelPerceptron(kernel=LinearKernel()).fit(X, y)
+    assert straight.score(X, y) == 0.75
+    assert [n.code for n in straight.notices_] == ["not_separated"]
+    assert KernelPerceptron().fit(X, y).score(X, y) == 1.0
+
+
 def test_labels_are_only_names() -> None:
     X, y = apart()
     named = (y, y.astype(int), np.where(y, 1, -1), np.where(y, "b", "a"))

@@ -386,3 +386,14 @@ def test_prices_whose_squares_do_not_fit_a_double_are_refused(C: float) -> None:
     X = np.array([[0.0], [1.0], [2.0], [3.0]])
     with pytest.raises(InvalidParameter, match="C"):
         Model(C=C).fit(X, [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("shift", [1e4, 1e6, 1e8])
+def test_a_linear_kernel_far_from_the_origin_keeps_its_digits(shift: float) -> None:
+    r = np.random.default_rng(0)
+    near = np.round(r.normal(size=(60, 3)) * 2**10) / 2**10
+    y = (near[:, 0] + near[:, 1] / 2 + 0.5 * r.normal(size=60) > 0).astype(int)
+    one, two = Model(kernel=LinearKernel()).fit(near, y), Model(kernel=LinearKernel()).fit(near + shift, y)
+    np.testing.assert_allclose(two.decision_function(near + shift), one.decision_function(near), atol=1e-6)
+    report = two.diagnostics(near + shift, y)
+    assert all(c.holds for c in report.certificates), report.certificates

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -186,9 +188,11 @@ def test_it_can_be_stopped_within(monkeypatch):
     assert heard[0].unit == "epochs"
 
 
-def test_exclusive_or_keeps_the_best_weights_of_random_order() -> None:
+@pytest.mark.parametrize("params", [{}, {"mode": "stochastic"}, {"random_state": 7}])
+def test_exclusive_or_keeps_the_best_weights(params: dict[str, Any]) -> None:
+    """PER-1, and PER-3 for the names of the labels."""
     X, y = np.array([[0.0, 0.0], [0, 1], [1, 0], [1, 1]]), np.array([0, 1, 1, 0])
-    m = Perceptron(mode="stochastic").fit(X, y)
+    m = Perceptron(**params).fit(X, y)
     assert m.score(X, y) == 0.75
     assert "not_separable" in [n.code for n in m.notices_]
     first, second, third = (Perceptron().fit(X, t) for t in (y, 2 * y - 1, np.array(["a", "b"])[y]))

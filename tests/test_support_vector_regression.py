@@ -118,3 +118,10 @@ def test_nu_too_small_for_overlapping_classes():
     y = np.random.default_rng(1).permutation(np.arange(120) % 2)
     with pytest.raises(InvalidParameter, match="too small"):
         NuSVM(nu=0.05, kernel=LinearKernel()).fit(X, y)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.0])
+def test_where_the_means_of_the_classes_coincide_no_nu_is_advised(nu: float) -> None:
+    with pytest.raises(InvalidParameter, match="for any nu") as refused:
+        NuSVM(nu=nu).fit(np.ones((20, 2)), np.arange(20) % 2)
+    assert "raise nu" not in str(refused.value)

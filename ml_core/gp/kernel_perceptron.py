@@ -30,7 +30,8 @@ class KernelPerceptron(Scores, Classifier):
     f(z) = Σᵢ aᵢ (k(xᵢ, z) + bias). From a = 0: while some yᵢ f(xᵢ) ≤ 0 (y = ±1), aᵢ += eta yᵢ. Where the classes can be
     separated with margin γ within radius R, it stops after at most (R/γ)² corrections, whatever eta; a Gaussian kernel
     separates any distinct rows. Where they cannot, it stops after `max_epochs` and keeps the weights that made the
-    fewest errors (the pocket). More than two classes: one against the rest each. O(n) per correction, 8n² bytes.
+    fewest errors (the pocket); an order that comes back to earlier scores would repeat them, so orders are random from
+    then on. More than two classes: one against the rest each. O(n) per correction, 8n² bytes.
 
     References
     ----------
@@ -91,9 +92,9 @@ class KernelPerceptron(Scores, Classifier):
         n = len(y)
         a, f, best = np.zeros(n), np.zeros(n), np.zeros(n)
         step, order, rng = np.full(n, float(self.eta)), np.arange(n), generator(self.random_state)
-        least, corrections = n + 1, 0
+        least, corrections, mark, again, repeats = n + 1, 0, f.copy(), 1, bool(self.shuffle)
         for epoch in range(1, self.max_epochs + 1):
-            if self.shuffle:
+            if repeats:
                 order = rng.permutation(n)
             updates, least = perceptron_pass(K, y, step, order, a, f, best, least)
             corrections += updates
@@ -102,6 +103,9 @@ class KernelPerceptron(Scores, Classifier):
             if updates == 0:
                 best, least = a, 0
                 break
+            repeats = repeats or bool((f == mark).all())
+            if epoch == again:
+                mark, again = f.copy(), 2 * again
         self.corrections_.append(corrections)
         self.errors_.append(int(least))
         return best

@@ -25,10 +25,11 @@ class Perceptron(Updates, Weighted, Scores, Classifier):
     """Corrects a linear boundary by the rows on its wrong side.
 
     From w = 0 or `start`: where tᵢ(w·xᵢ + b) ≤ 0 (t = ±1), w ← w + eta sᵢtᵢxᵢ and b ← b + eta sᵢtᵢ, which descends the
-    risk Σ sᵢ[-tᵢ f(xᵢ)]₊. `cyclic` visits the rows in the order given, `stochastic` draws them (so a random wrong row
-    corrects), `batch` takes one step by all wrong rows together; O(n d) an epoch. Two classes: the second
-    where f ≥ 0. More: one boundary of each class against the rest, the largest score decides, of equal ones the first;
-    their scales are not comparable beyond that. w is a combination of the rows; `eta` only scales it from w = 0.
+    risk Σ sᵢ[-tᵢ f(xᵢ)]₊. `cyclic` visits the rows in the order given, until that comes back to earlier weights and
+    would only repeat itself: then rows are drawn. `stochastic` draws them (so a random wrong row corrects), `batch`
+    takes one step by all wrong rows together; O(n d) an epoch. Two classes: the second where f ≥ 0. More: one boundary
+    of each class against the rest, the largest score decides, of equal ones the first; their scales are not comparable
+    beyond that. w is a combination of the rows; `eta` only scales it from w = 0.
 
     It ends exactly when the classes are separable: from w = 0 after at most R²/γ² corrections (weights 1), R the
     longest (x, 1) and γ the widest margin of a boundary in that space; with weights that bounds (Σs)²/Σs² over the

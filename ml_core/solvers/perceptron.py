@@ -90,6 +90,11 @@ def _together(X: Matrix, t: Vector, s: Vector, w: Vector, bias: float, eta: floa
 
 
 @inner
+def _equal(a: Vector, b: Vector) -> bool:
+    return bool((a == b).all())
+
+
+@inner
 def _wrong(X: Matrix, t: Vector, s: Vector, w: Vector, bias: float) -> float:
     """The weight of the rows with t(x·w + b) ≤ 0."""
     out = 0.0
@@ -101,15 +106,18 @@ def _wrong(X: Matrix, t: Vector, s: Vector, w: Vector, bias: float) -> float:
 
 def _warm() -> tuple[Any, ...]:
     X, t, order = read_only(np.ones((2, 1)), np.ones(2), np.zeros((1, 2), np.int64))
-    return X, t, t, order, False, np.zeros(2), 1.0, 1.0, np.zeros(2), np.zeros(1), np.zeros(3)
+    return X, t, t, order, False, np.zeros(2), 1.0, 1.0, np.zeros(2), np.zeros(1), np.zeros(4), np.zeros(2), 0
 
 
 @compiled(_warm)
 def _epochs(
     X: Matrix, t: Vector, s: Vector, orders: Codes, batch: bool, w: Vector, bias: float, eta: float, pocket: Vector,
-    errors: Vector, made: Vector,
+    errors: Vector, made: Vector, mark: Vector, first: int,
 ) -> int:  # fmt: skip
     """Epochs until no row is on the wrong side, at most one for each entry of `errors`, in place; how many.
+
+    It ends too when w comes back to `mark`, the weights after the last epoch (from `first` on) whose number is a power
+    of 2; with `first` -1 there is no mark.
 
     `orders` (e, n) are their rows, the last for all that follow; with `batch` a step of all rows together. `errors`
     become the weights of wrong rows after each; `pocket` the weights w after the best where that is below errors[0].
@@ -126,6 +134,12 @@ def _epochs(
             pocket[:] = w
         if errors[e] == 0.0:
             return e + 1
+        if first >= 0 and _equal(w, mark):
+            made[3] = 1.0
+            return e + 1
+        number = first + e + 1
+        if first >= 0 and number & (number - 1) == 0:
+            mark[:] = w
     return len(errors)
 
 
@@ -151,39 +165,50 @@ class Rows:
     bias: float
     eta: float
 
-    def epochs(self, w: Vector, pocket: Vector, most: int, below: float, orders: Codes | None = None) -> Passed:
-        """At most `most` epochs, in place; `pocket` follows where wrong rows weigh less than `below`."""
+    def epochs(self, w: Vector, pocket: Vector, most: int, below: float, orders: Codes | None = None,
+               mark: Vector | None = None, first: int = -1) -> Passed:  # fmt: skip
+        """At most `most` epochs, in place; `pocket` follows where wrong rows weigh less than `below`.
+
+        With `mark` they end where w comes back to earlier weights; `first` is the number of epochs before.
+        """
         X, t, s, orders = frozen(self.X, self.t, self.s, np.arange(len(self.X))[None] if orders is None else orders)
-        errors, made = np.full(most, below), np.zeros(3)
-        done = _epochs(X, t, s, orders, self.mode == "batch", w, self.bias, self.eta, pocket, errors, made)
-        return Passed(errors[:done], int(made[0]), float(made[1]), float(made[2]))
+        errors, made = np.full(most, below), np.zeros(4)
+        done = _epochs(X, t, s, orders, self.mode == "batch", w, self.bias, self.eta, pocket, errors, made,
+                       w.copy() if mark is None else mark, first)  # fmt: skip
+        moved, squares, repeated = float(made[1]), float(made[2]), bool(made[3])
+        return Passed(errors[:done], int(made[0]), moved, squares, repeated)
 
 
 @dataclass(frozen=True)
 class Passed:
-    """Weights of wrong rows after each epoch, corrections, and the sums of their weights and squared weights."""
+    """Weights of wrong rows after each epoch, corrections, sums of their weights and squares, whether w came back."""
 
     wrong: Vector
     mistakes: int
     moved: float
     squares: float
+    repeated: bool
 
 
 def perceptron(rows: Rows, start: Vector, *, max_epochs: int, seed: int, path: int) -> Run:
     """Epochs until no row is on the wrong side, or `max_epochs`; O(n d) each.
 
-    In every mode the risk Σ s [-t f]₊ may rise by a step, so that nothing is concluded from a rise.
+    In every mode the risk Σ s [-t f]₊ may rise by a step, so that nothing is concluded from a rise. A cyclic order that
+    comes back to earlier weights would repeat them for ever: after that rows are drawn.
     """
     n, total = len(rows.X), float(rows.s.sum())
     w, pocket = start.copy(), start.copy()
     errors = [wrong_share(rows.X, rows.t, rows.s, w, rows.bias)]
     mistakes, moved, squares, epoch = 0, 0.0, 0.0, 0
+    mark, repeats = w.copy(), False
     while errors[-1] > 0 and epoch < max_epochs:
         most = min(max_epochs - epoch, max(1, TOGETHER // rows.X.size))
-        orders = None
-        if rows.mode == "stochastic":
+        orders, watched = None, rows.mode == "cyclic" and not repeats
+        if rows.mode == "stochastic" or repeats:
             orders = np.array([generator(seed, path, epoch + e).integers(n, size=n) for e in range(most)])
-        found = rows.epochs(w, pocket, most, min(errors) * total, orders)
+        given = (mark, epoch) if watched else (None, -1)
+        found = rows.epochs(w, pocket, most, min(errors) * total, orders, *given)
+        repeats = repeats or found.repeated
         errors += (found.wrong / total).tolist()
         mistakes, moved, squares = mistakes + found.mistakes, moved + found.moved, squares + found.squares
         epoch += len(found.wrong)

@@ -11,7 +11,7 @@ from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import Cost
 from ml_core.certificates import Diagnostics
 from ml_core.class_weights import ClassWeight
-from ml_core.kernels import KernelSpec, RBFKernel, kernel_of
+from ml_core.kernels import KernelSpec, LinearKernel, RBFKernel, kernel_of
 from ml_core.numerics.column_moments import column_moments
 from ml_core.params import MaxIter, Tol
 from ml_core.registry import algorithm
@@ -19,6 +19,7 @@ from ml_core.solvers.kernel_rows import CACHE_BYTES, KernelRows
 from ml_core.svm.class_weights import class_factors
 from ml_core.svm.duals import classification
 from ml_core.svm.kernel_machines import KernelMachines, kernel_cost
+from ml_core.svm.linear_machines import centre_of
 from ml_core.svm.machine import Machine, Solving, trained
 
 Penalty = Annotated[
@@ -60,7 +61,7 @@ class KernelSVM(KernelMachines):
 
     example_params = {"C": 1.0, "kernel": {"kernel": "rbf", "length_scale": None}}  # noqa: RUF012
 
-    center_: Annotated[Vector, "(d,) subtracted from the columns; 0 unless scaled"]
+    center_: Annotated[Vector, "(d,) subtracted from the columns; 0 unless scaled, or far from 0 under a linear kernel"]
     scale_: Annotated[Vector, "(d,) the columns are divided by; 1 unless scaled"]
 
     def __init__(
@@ -89,8 +90,7 @@ class KernelSVM(KernelMachines):
         return kernel_cost(n, d, k, self.cache_bytes)
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
-        d = X.shape[1]
-        self.center_, self.scale_ = column_moments(X, s)[:2] if self.scale else (np.zeros(d), np.ones(d))
+        self.center_, self.scale_ = self._frame(X, s)
         Z = self._inside(X)
         self.kernel_ = kernel_of(self.kernel).resolved(Z)
         self.class_weight_ = class_factors(self.class_weight, self.classes_, y, s)
@@ -102,8 +102,20 @@ class KernelSVM(KernelMachines):
         dual = classification(sign, self.C * weight)
         return trained(pair, where, dual, rows, how, cap=float(self.C), gram=gram)
 
+    def _frame(self, X: Matrix, s: Vector) -> tuple[Vector, Vector]:
+        """What is subtracted from the columns, and what they are divided by.
+
+        A linear kernel has the same machine wherever its rows lie: those far from 0 are counted from their centre.
+        """
+        if self.scale:
+            return column_moments(X, s)[:2]
+        d, linear = X.shape[1], type(kernel_of(self.kernel)) is LinearKernel
+        return centre_of(X) if linear else np.zeros(d), np.ones(d)
+
     def _inside(self, X: Matrix) -> Matrix:
-        return (X - self.center_) / self.scale_ if self.scale else X
+        if self.scale:
+            return (X - self.center_) / self.scale_
+        return X - self.center_ if self.center_.any() else X
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         return self._report(self._inside(X), y, s * self.class_weight_[y])

@@ -71,17 +71,31 @@ def trained(pair: tuple[int, int], where: Codes, dual: BoxDual, rows: KernelRows
         found = solve_box(dual, rows, tol=how.tol, max_iter=how.max_iter, cache_bytes=how.size, gram=gram)
     if dual.groups == 1:
         return machine_of(pair, where, found, cap)
-    refuse_collapse(found, float(rows.diag.max()))
+    refuse_collapse(found, dual, rows)
     machine = machine_of(pair, where, found, cap)
     return replace(machine, converged=machine.converged and machine.cap * found.violation <= how.tol)
 
 
-def refuse_collapse(found: BoxSolution, largest: float) -> None:
-    """InvalidParameter where nu is so small that weighted means of the classes coincide and nothing is left of w."""
-    square, mass = -2.0 * found.trace[-1], float(np.abs(found.beta).sum())
-    if square <= COLLAPSED * largest * mass * mass:
-        text = "nu is too small for classes that overlap so much: the margin shrinks to nothing; raise nu"
-        raise InvalidParameter(text, [Issue("/params/nu", "infeasible", text)])
+def refuse_collapse(found: BoxSolution, dual: BoxDual, rows: KernelRows) -> None:
+    """InvalidParameter where weighted means of the classes coincide and nothing is left of w.
+
+    The start weights the rows of a class alike, as every nu allows: where it has no w either, no nu has one.
+    """
+    largest = COLLAPSED * float(rows.diag.max())
+
+    def vanishes(beta: Vector, square: float) -> bool:
+        return square <= largest * float(np.abs(beta).sum()) ** 2
+
+    if not vanishes(found.beta, -2.0 * found.trace[-1]):
+        return
+    start = dual.start.sum(axis=0)
+    if vanishes(start, float(start @ rows.times(start))):
+        text = ("the means of the classes coincide under this kernel, so there is no margin for any nu; take another "
+                "kernel or other columns, or kernel_svm")  # fmt: skip
+    else:
+        text = ("nu is too small for classes that overlap so much: the margin shrinks to nothing; raise nu, or take "
+                "kernel_svm")  # fmt: skip
+    raise InvalidParameter(text, [Issue("/params/nu", "infeasible", text)])
 
 
 def machine_of(pair: tuple[int, int], where: Codes, found: BoxSolution, cap: float) -> Machine:
