@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ml_core.errors import InvalidData
 from ml_core.preprocessing.records import encode
 from ml_core.preprocessing.table import Feature, TableEncoder
+from service.intake import regular
 from service.intake.findings import ReadOptions
 from service.intake.frames import Frame, open_frame
 from service.usecases.conform import columns_of, words_in
@@ -119,6 +120,22 @@ def test_words_for_an_empty_cell_are_levels_only_where_the_feature_has_them(tmp_
     read = columns_of(two, cells.table, cells.rules)
     assert read["a"].values.tolist() == ["NA", None, " x"]
     assert read["b"].values.tolist() == [None, "y", " y"]
+
+
+def test_long_text_is_read_as_short_text_is(tmp_path, monkeypatch):
+    """A feature's type alone says what a cell is, in bodies of the size that compiled loops read as numbers too."""
+    body = b"n,i,b,k\n" + b"1.50,2,1,1.50\n-3,9007199254740993,0,2.5\n0.1,-7,1,1.50\n" * 20
+    features = (*FEATURES[:3], Feature("k", "category", ("1.50", "2.5"), True))
+    found = []
+    for least in (len(body) + 1, 0):
+        monkeypatch.setattr(regular, "LEAST_BYTES", least)
+        cells = open_frame(Frame("csv", body), list("nibk"), words_in(features), 1000, tmp_path)
+        columns = columns_of(features, cells.table, cells.rules)
+        found.append({name: column.values.tolist() for name, column in columns.items()})
+    assert found[0] == found[1]
+    assert {name: values[:3] for name, values in found[0].items()} == {
+        "n": [1.5, -3.0, 0.1], "i": [2.0, 9007199254740992.0, -7.0], "b": [1.0, 0.0, 1.0], "k": ["1.50", "2.5", "1.50"],
+    }  # fmt: skip
 
 
 def test_long_words_in_a_dictionary_are_not_written_out():

@@ -75,7 +75,8 @@ def _csv(frame: Frame, wanted: Sequence[str], words: Collection[str], rows: int,
     with full_disk():
         file.write_bytes(frame.data)
     given = frame.options.nulls
-    options = replace(frame.options, header=True, null_values=tuple(w for w in given if w not in words))
+    nulls, types = tuple(w for w in given if w not in words), dict.fromkeys(wanted, "text")
+    options = replace(frame.options, header=True, null_values=nulls, types=types)
     found = read_cells(file, options, Shelf(scratch))
     limited(found.table.num_rows, rows)
     names, notes = tidy_names(found.names)
