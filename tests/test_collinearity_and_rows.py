@@ -156,3 +156,12 @@ def test_separation_is_told_with_columns_and_remedies(penalty: str) -> None:
     mixed = data.binary()
     assert wide.fit(*mixed).separation_ == "none"
     assert not [n for n in wide.notices_ if n.code == "separable"]
+
+
+def test_a_hundred_classes_overflow_no_determinant() -> None:
+    r = np.random.default_rng(8)
+    Z, y = r.normal(size=(120, 2)) * 1e-9, np.arange(120) % 100
+    made: Any = build({"algorithm": "softmax_regression", "params": {"max_iter": 3}}).fit(Z, y)
+    vif = [v for v in column(made.diagnostics(Z, y), "vif") if v is not None]
+    assert np.isfinite(vif).all()
+    assert min(vif) > 0.99

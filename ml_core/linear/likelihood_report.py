@@ -202,7 +202,9 @@ def inflation(H: Matrix, C: Matrix, q: int, intercept: bool) -> list[float]:
     at = [slice(j * q, (j + 1) * q) for j in range(d)]
     if intercept:
         H = H[:-q, :-q] - H[:-q, -q:] @ inverse(H[-q:, -q:])(H[-q:, :-q])
-    each = [max(float(np.linalg.det(C[i, i] @ H[i, i])), 0.0) ** (1 / q) for i in at]
+    with np.errstate(over="ignore", invalid="ignore"):
+        logs = [np.linalg.slogdet(C[i, i])[1] + np.linalg.slogdet(H[i, i])[1] for i in at]
+        each = [float(np.exp(v / q)) for v in logs]
     return [*each, *[np.nan] * intercept]
 
 
