@@ -160,7 +160,7 @@ def test_separation_is_told_with_columns_and_remedies(penalty: str) -> None:
 
 def test_a_hundred_classes_overflow_no_determinant() -> None:
     r = np.random.default_rng(8)
-    Z, y = r.normal(size=(120, 2)) * 1e-9, np.arange(120) % 100
+    Z, y = r.normal(size=(400, 2)) * 1e-9, np.arange(400) % 100
     made: Any = build({"algorithm": "softmax_regression", "params": {"max_iter": 3}}).fit(Z, y)
     vif = [v for v in column(made.diagnostics(Z, y), "vif") if v is not None]
     assert np.isfinite(vif).all()
