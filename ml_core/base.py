@@ -218,11 +218,11 @@ class Classifier(Estimator):
     classes_: Labels
 
     def _targets(self, y: Any, X: Matrix, keep: np.ndarray, fresh: bool) -> Codes:
-        t = validation._column(y, X.shape[0], type(self).__name__)[keep]
+        t = validation._column(y, X.shape[0], type(self).__name__)
         if fresh:
-            self.classes_, codes = validation.check_labels(t, len(t), type(self).__name__)
+            self.classes_, codes = validation.check_labels(t, keep, type(self).__name__)
             return codes
-        codes = np.minimum(np.searchsorted(self.classes_, t), len(self.classes_) - 1).astype(np.int64)
+        codes = np.minimum(np.searchsorted(self.classes_, t := t[keep]), len(self.classes_) - 1).astype(np.int64)
         if (self.classes_[codes] != t).any():
             raise InvalidData(f"y holds labels that the model has never seen; it knows {list(self.classes_)}")
         return codes

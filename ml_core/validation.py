@@ -204,12 +204,19 @@ def check_targets(y: Any, n: int, owner: str, *, several: bool, top: float = mat
     return np.ascontiguousarray(t)
 
 
-def check_labels(y: Any, n: int, owner: str) -> tuple[Labels, Codes]:
-    """Sorted classes (K,), two at least, and codes (n,)."""
-    classes, codes = distinct_labels(_column(y, n, owner), owner)
+def check_labels(t: np.ndarray, keep: np.ndarray, owner: str) -> tuple[Labels, Codes]:
+    """Sorted classes (K,) of the rows to keep, two at least, and their codes; t (n,) holds the labels of all rows."""
+    classes, codes = distinct_labels(t[keep], owner)
     if len(classes) < 2:
-        raise InvalidData(f"{owner} needs at least two classes; every row of y is {classes.tolist()[0]!r}, "
-                          "only one class", [Issue("/target", "one_class", "choose a target that varies")])  # fmt: skip
+        only = classes.tolist()[0]
+        lost = [v for v in distinct_labels(t, owner)[0].tolist() if v != only]
+        if lost:
+            gone = ", ".join(map(repr, lost[:MAX_ISSUES]))
+            text = f"every row of {gone} has weight 0, which leaves {only!r} alone"
+            raise InvalidData(f"{owner} needs at least two classes; {text}, only one class",
+                              [Issue("/weights", "one_class", "give rows of two classes a positive weight")])  # fmt: skip
+        raise InvalidData(f"{owner} needs at least two classes; every row of y is {only!r}, only one class",
+                          [Issue("/target", "one_class", "choose a target that varies")])  # fmt: skip
     return classes, codes
 
 

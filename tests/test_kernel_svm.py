@@ -397,3 +397,11 @@ def test_a_linear_kernel_far_from_the_origin_keeps_its_digits(shift: float) -> N
     np.testing.assert_allclose(two.decision_function(near + shift), one.decision_function(near), atol=1e-6)
     report = two.diagnostics(near + shift, y)
     assert all(c.holds for c in report.certificates), report.certificates
+
+
+def test_a_class_without_weight_is_named() -> None:
+    """SVM-7."""
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.repeat(["no", "yes"], 10)
+    with pytest.raises(InvalidData, match="every row of 'yes' has weight 0") as refused:
+        Model().fit(X, y, sample_weight=np.repeat([1.0, 0.0], 10))
+    assert refused.value.issues[0].pointer == "/weights"
