@@ -214,7 +214,7 @@ def check_labels(t: np.ndarray, keep: np.ndarray, owner: str) -> tuple[Labels, C
             gone = ", ".join(map(repr, lost[:MAX_ISSUES]))
             text = f"every row of {gone} has weight 0, which leaves {only!r} alone"
             raise InvalidData(f"{owner} needs at least two classes; {text}, only one class",
-                              [Issue("/weights", "one_class", "give rows of two classes a positive weight")])  # fmt: skip
+                              [Issue("/weights", "one_class", "weigh rows of two classes")])  # fmt: skip
         raise InvalidData(f"{owner} needs at least two classes; every row of y is {only!r}, only one class",
                           [Issue("/target", "one_class", "choose a target that varies")])  # fmt: skip
     return classes, codes
