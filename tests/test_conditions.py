@@ -120,6 +120,14 @@ def test_conditions_hold_where_python_says_so(table: pa.Table, where: list[dict[
     assert Choice(read).take(table).equals(table.filter(pa.array(want, pa.bool_())))
 
 
+@pytest.mark.parametrize("values", [[0.0, 2.5], [-0.0, 2.5], [0, 2.5], [0], [-0.0], [1.5, 2.5]])
+def test_zeros_of_both_signs_are_equal_in_lists_too(values: list[float]) -> None:
+    table = pa.table({"x": [0.0, -0.0, 2.5, None, 3.0]})
+    for op, found in (("in", lambda x: x in values), ("not_in", lambda x: x not in values)):
+        read = conditions([{"column": "x", "op": op, "value": values}], {"x": "number"})
+        assert Choice(read).mask(table).to_pylist() == [x is not None and found(x) for x in table["x"].to_pylist()]
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(INTEGERS, st.integers(-(2**63), 2**63 - 1)), min_size=1), st.data())
 def test_whole_numbers_and_doubles_compare_exactly(cells: list[int], data: st.DataObject) -> None:

@@ -85,7 +85,8 @@ class Among:
         cells = physical(table[self.column], self.kind)
         if len(self.values) == 1:
             return pc.equal(cells, pa.scalar(self.values[0], cells.type))
-        return _known(cells, pc.is_in(cells, pa.array(self.values, cells.type)))
+        zeros = (0.0, -0.0) if self.kind == "number" and 0 in self.values else ()  # which `is_in` tells apart
+        return _known(cells, pc.is_in(cells, pa.array((*self.values, *zeros), cells.type)))
 
 
 @dataclass(frozen=True)
