@@ -19,7 +19,7 @@ BLOCK = 256
 
 @dataclass
 class Solved:
-    """C = K + D = L Lᵀ solved for y = Hβ + Cα, Hᵀα = 0; `value` is the log marginal likelihood.
+    """C = K + D = L Lᵀ solved for y = Hβ + Cα, Hᵀα = 0; `value` is the log marginal likelihood of y.
 
     `spread` (n, p) holds E with E Eᵀ = C⁻¹H(HᵀC⁻¹H)⁻¹HᵀC⁻¹, `basis_root` R with R Rᵀ = HᵀC⁻¹H.
     """
@@ -33,22 +33,22 @@ class Solved:
     value: float
 
 
-def solved(task: Task, C: Matrix, s2: float) -> Solved:
+def solved(task: Task, C: Matrix) -> Solved:
     """Of C (n, n), whose lower triangle is overwritten. O(n³/3)."""
     jitter = factor(C)
     both = solve(C, np.column_stack([task.y, task.H]))
     R, beta, spread = coefficients(task.H, both[:, 0], both[:, 1:])
     alpha = both[:, 0] - both[:, 1:] @ beta
     out = Solved(C, jitter, alpha, beta, spread, R, 0.0)
-    out.value = likelihood(task, out, s2)
+    out.value = likelihood(task, out)
     return out
 
 
-def likelihood(task: Task, at: Solved, s2: float) -> float:
-    """-½ yᵀα - log|L| - log|R| - (n - p)/2 log 2π, and the density of repetitions."""
+def likelihood(task: Task, at: Solved) -> float:
+    """-½ yᵀα - log|L| - log|R| - (n - p)/2 log 2π."""
     n, p = task.H.shape
     logs = half_logdet(at.L) + (half_logdet(at.basis_root) if p else 0.0)
-    return -0.5 * float(task.y @ at.alpha) - logs - 0.5 * (n - p) * LOG_2PI + task.repeated(s2)[0]
+    return -0.5 * float(task.y @ at.alpha) - logs - 0.5 * (n - p) * LOG_2PI
 
 
 def value_gradient(task: Task, kernel: Kernel, s2: float) -> tuple[float, Vector]:
@@ -59,20 +59,24 @@ def value_gradient(task: Task, kernel: Kernel, s2: float) -> tuple[float, Vector
     K, pull = kernel.traced(task.X)
     C = K.copy()
     C[np.diag_indices_from(C)] += task.noise(s2)
-    found = solved(task, C, s2)
+    found, repeats = solved(task, C), task.repeated(s2)
     invert(C)
     outer_less(C, np.column_stack([found.alpha, found.spread]))
-    by_noise = 0.5 * float(C.diagonal() @ (s2 / task.weight)) + task.repeated(s2)[1]
-    return found.value, np.append(0.5 * pull(C), by_noise)
+    by_noise = 0.5 * float(C.diagonal() @ (s2 / task.weight)) + repeats[1]
+    return found.value + repeats[0], np.append(0.5 * pull(C), by_noise)
 
 
 def final(task: Task, kernel: Kernel, s2: float) -> Solved:
-    """`solved` with the solution refined by residuals in extended precision, noise apart from the kernel's values."""
+    """`solved` with the solution refined by residuals in extended precision, noise apart from the kernel's values.
+
+    Equal rows stand as one (`Task.merged`), whose weights do not cancel; `value` is that of the rows as given.
+    """
+    task, rest = task.merged(kernel, s2)
     K = kernel(task.X)
     noise = task.noise(s2)
     C = K.copy()
     C[np.diag_indices_from(C)] += noise
-    out = solved(task, C, s2)
+    out = solved(task, C)
     for _ in range(REFINEMENTS):
         r = residual(task, K, noise + out.jitter, out.alpha, out.beta)
         if np.abs(r).max() <= 4 * np.finfo(float).eps * np.abs(task.y).max(initial=0.0):
@@ -80,7 +84,7 @@ def final(task: Task, kernel: Kernel, s2: float) -> Solved:
         step = solve(out.L, np.column_stack([r, task.H]))
         rise = coefficients(task.H, step[:, 0], step[:, 1:])[1]
         out.alpha, out.beta = out.alpha + step[:, 0] - step[:, 1:] @ rise, out.beta + rise
-    out.value = likelihood(task, out, s2)
+    out.value = likelihood(task, out) + rest
     return out
 
 
@@ -94,8 +98,8 @@ def residual(task: Task, K: Matrix, noise: Vector, alpha: Vector, beta: Vector) 
     return np.asarray(out.astype(np.float64))
 
 
-def surface(task: Task, kernel: Kernel, mean: Mean, at: Solved) -> Surface:
-    """The posterior over functions."""
-    L = np.tril(at.L)
-    F = half(L, task.H) if len(at.beta) else np.zeros((len(L), 0))
-    return Surface(kernel, mean, task.X, at.alpha, L, None, at.beta, at.basis_root, F)
+def surface(task: Task, kernel: Kernel, mean: Mean, s2: float, at: Solved) -> Surface:
+    """The posterior over functions, from what `final` gave."""
+    few, L = task.merged(kernel, s2)[0], np.tril(at.L)
+    F = half(L, few.H) if len(at.beta) else np.zeros((len(L), 0))
+    return Surface(kernel, mean, few.X, at.alpha, L, None, at.beta, at.basis_root, F)

@@ -43,7 +43,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
     and the answer says so. Weights repeat rows. The mean is kernel ridge regression with alpha = s2/τ².
 
     `posterior` gives outcomes; their joint distribution, and draws from it, come from `joint_posterior`. `sample` draws
-    the posterior function at the training (or inducing) rows; `draw` at any rows, from the prior too.
+    the posterior function at the distinct training (or the inducing) rows; `draw` at any rows, from the prior too.
 
     References
     ----------
@@ -171,7 +171,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
         self.hyperparameters_ = dict(zip(space.names, np.exp(logs).tolist(), strict=True))
         if Z is None:
             at = exact.final(task, kernel, s2)
-            self.surface_ = exact.surface(task, kernel, mean, at)
+            self.surface_ = exact.surface(task, kernel, mean, s2, at)
             self.log_marginal_likelihood_, self.jitter_ = at.value, at.jitter
             return
         found = sparse.bound(task, kernel, s2, kernel(Z), kernel(Z, task.X))

@@ -9,8 +9,10 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData
+from ml_core.kernels import Kernel
 from ml_core.numerics.positive import back, half
 
+EPS = float(np.finfo(float).eps)
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -67,6 +69,29 @@ class Task:
         w, each = self.weight[known], each[known]
         value = -0.5 * float((w - 1) @ (LOG_2PI + np.log(each)) + np.log(w).sum())
         return value, -0.5 * float((w - 1) @ (s2 / each))
+
+    def merged(self, kernel: Kernel, s2: float) -> tuple[Task, float]:
+        """The task of distinct rows, and the log density of everything else in the targets given it. O(n d log n).
+
+        Equal rows of noise vᵢ > 0 are one row of precision Σ 1/vᵢ, whose target is the mean by precision: the posterior
+        is the same, and its weights are not differences that cancel. Where a noise vanishes in the rounding of the
+        kernel's values rows stay as they are.
+        """
+        noise, rest = self.noise(s2), self.repeated(s2)[0]
+        _, first, group = np.unique(self.X, axis=0, return_index=True, return_inverse=True)
+        if len(first) == len(noise) or not (noise > EPS * kernel.diag(self.X)).all():
+            return self, rest
+        order = np.argsort(first)
+        first, group = first[order], np.argsort(order)[group.ravel()]
+        least = np.full(len(first), np.inf)
+        np.minimum.at(least, group, noise)
+        share = least[group] / noise
+        total = np.bincount(group, share)
+        y = np.bincount(group, share * self.y) / total
+        spread = float(((self.y - y[group]) ** 2 / noise).sum())
+        logs = float(np.log(noise).sum() - np.log(least / total).sum()) + (len(noise) - len(first)) * LOG_2PI
+        weight = (s2 + self.extra[first]) / (least / total)
+        return Task(self.X[first], y, self.extra[first], weight, self.H[first]), rest - 0.5 * (spread + logs)
 
     def checked(self) -> Task:
         """Itself, if the basis can be told apart by the rows."""
