@@ -80,6 +80,26 @@ def test_ids_become_categories_and_numbers_again(add, patch):
     assert caught.value.issues[0].pointer == "/rows/1/x"
 
 
+@pytest.mark.parametrize(("cells", "text", "before"), [
+    (["1.10", "1e5", ""], ["1.1", "100000", None], "number"),
+    (["TRUE", "false", ""], ["true", "false", None], "boolean"),
+    (["31/12/2024", "", "30/12/2024"], ["2024-12-31", None, "2024-12-30"], "date"),
+    (["2024-01-01T10:00:00Z", "", "2024-01-01T10:00:00.5Z"],
+     ["2024-01-01T10:00:00Z", None, "2024-01-01T10:00:00.500000Z"], "datetime"),
+])  # fmt: skip
+def test_text_of_values_is_told_from_text_of_the_file(add, patch, cells, text, before):
+    made = add("x,y\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells)))
+    assert made["columns"][0]["type"] == before
+    done, values = patch(made, "x", type="text")
+    assert values == text
+    assert before in told(done, "x")["text_of_values"]["message"]
+    again, _ = patch(made, "x", type="category")
+    assert "text_of_values" in told(again, "x")
+    whole, values = patch(made, "y", type="text")
+    assert values == ["0", "1", "2"]
+    assert not told(whole, "y")
+
+
 def test_codes_lose_their_zeros_with_a_warning(add, patch):
     made = add("zip,x\n00501,1\n10115,2\n")
     done, values = patch(made, "zip", type="integer")

@@ -44,6 +44,8 @@ def convert(typed: Typed, kind: Type, rules: Rules = PLAIN, form: str | None = N
     if here == "date" and kind == "datetime":
         return pc.cast(array, pa.timestamp("us")), pa.repeat(pa.scalar(False), len(array))
     text = pc.cast(array, pa.string())
+    if here == "datetime":
+        text = pc.replace_substring(pc.replace_substring(text, " ", "T"), ".000000", "")  # RFC 3339, as rows show it
     if kind in {"text", "category"}:
         return text, pa.repeat(pa.scalar(False), len(array))
     return parse(text, kind, rules, form)

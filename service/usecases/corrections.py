@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from ml_core.errors import pointer
+from ml_core.preprocessing.policies import LEVELLED
 from service.errors import Invalid, Issue
 from service.intake.dates import bad_format
-from service.intake.findings import NULLS, TYPES, Typed, about_column
+from service.intake.findings import NULLS, TYPES, Typed, about_column, warning
 from service.intake.misfits import converted
 from service.intake.profile import column_profile
 from service.intake.types import Rules
@@ -19,7 +21,11 @@ from service.ports import Json
 ROLES = ("feature", "target", "weights", "groups", "identifier", "ignore")
 PARTS = ("role", "type", "levels", "misfits", "format")
 MISFITS = ("error", "missing")
-LASTING = ("set_missing", "leading_zeros_lost", "null_words", "rounded_integers", "times_left_out", "rounded_times")
+LASTING = (
+    "set_missing", "leading_zeros_lost", "null_words", "rounded_integers", "times_left_out", "rounded_times",
+    "text_of_values",
+)  # fmt: skip
+WRITTEN = ("number", "boolean", "date", "datetime")  # types whose values may be written in several ways
 MAX_NAME = 200
 FIELDS = ("name", "description", "labels", "columns")
 
@@ -59,6 +65,7 @@ def corrected(record: Json, changes: Json, load: Callable[[], pa.Table]) -> tupl
         if kind != columns[name]["type"]:
             source = table if table is not None else load()
             columns[name], changed, found = _retyped(columns[name], kind, source, change, _rules(record["source"]))
+            found += _text_note(record, name, columns[name]["type"])
             table = changed if changed is not None else table
             notes = [note for note in notes if note.get("column") != name or note["code"] in LASTING] + found
         if "levels" in change:
@@ -89,6 +96,16 @@ def _retyped(
     fresh = column_profile(name, pa.chunked_array([typed.array]), kind) | {"role": column.get("role")}
     changed = None if kept else table.set_column(at, name, pa.chunked_array([typed.array]))
     return fresh, changed, [about_column(name, note) for note in typed.warnings]
+
+
+def _text_note(record: Json, name: str, kind: str) -> list[Json]:
+    """The warning that a column of a delimited file has the text of its values, not of the file's cells."""
+    before = next(column["type"] for column in record["columns"] if column["name"] == name)
+    if kind not in LEVELLED or before not in WRITTEN or "delimiter" not in record["source"]:
+        return []
+    text = f"has the text of its values, read as {before}; cells of the file may be written otherwise (1.50 for 1.5)."
+    advice = f"Upload the file again with types={json.dumps({name: kind})} for the text that it has."
+    return [about_column(name, warning("text_of_values", text, advice))]
 
 
 def _reordered(column: Json, wanted: list[Any]) -> list[Json]:
