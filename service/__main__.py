@@ -37,6 +37,8 @@ def _parser() -> argparse.ArgumentParser:
     keys.add_parser("list")
     keys.add_parser("revoke").add_argument("id")
     _add_stores(commands)
+    for command in commands.choices.values():  # the option may stand before or behind the command
+        command.add_argument("--data", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 

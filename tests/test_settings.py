@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.__main__ import main
+from service.__main__ import _parser, main
 from service.adapters.database import connect
 from service.errors import ServiceError
 
@@ -95,3 +95,11 @@ def test_a_damaged_database_says_so_and_what_to_do(
     assert "restore a backup" in said
     assert "Traceback" not in said
     assert (tmp_path / "service.db").read_bytes() == b"no database " * 1000
+
+
+@pytest.mark.parametrize("words", [["serve"], ["quickstart"], ["runner"], ["migrate"], ["doctor"], ["backup", "f"]])
+def test_the_data_folder_is_named_before_or_behind_the_command(words: list[str]) -> None:
+    folder = ["--data", "somewhere"]
+    assert vars(_parser().parse_args([*folder, *words])) == vars(_parser().parse_args([*words, *folder]))
+    assert _parser().parse_args([*words, *folder]).data == Path("somewhere")
+    assert _parser().parse_args(words).data is None
