@@ -97,6 +97,19 @@ def test_nu_classification(nu, kernel):
     assert inside <= nu <= len(ours.support_) / len(X) + 1e-12
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_nu_classification_with_weights_counts_rows_at_their_bound(seed):
+    r = np.random.default_rng(seed)
+    X = r.normal(size=(90, 3))
+    y, w = (X[:, 0] + r.normal(size=90) > 0).astype(int), r.integers(1, 8, 90).astype(float)
+    ours = NuSVM(nu=0.5, kernel=KERNEL).fit(X, y, w)
+    report = ours.diagnostics(X, y, w)
+    assert all(c.holds for c in report.certificates), report.certificates
+    inside = np.where(y == 1, 1, -1) * ours.decision_function(X) < 1 - 1e-7
+    machine = ours.machines_[0]
+    assert set(machine.rows[np.abs(machine.beta) == machine.cap * w[machine.rows]]) == set(np.flatnonzero(inside))
+
+
 def test_infeasible_nu_says_what_is_possible():
     X = np.random.default_rng(0).normal(size=(100, 2))
     with pytest.raises(InvalidParameter, match=r"at most 0\.2"):

@@ -100,14 +100,13 @@ def refuse_collapse(found: BoxSolution, dual: BoxDual, rows: KernelRows) -> None
 
 def machine_of(pair: tuple[int, int], where: Codes, found: BoxSolution, cap: float) -> Machine:
     """The machine of a solved program."""
-    factor, b = 1.0, float(found.b[0])
+    unit, b = 1.0, float(found.b[0])
     if len(found.b) == 2:
-        factor = max(0.5 * float(found.b[0] - found.b[1]), np.finfo(float).tiny)
-        b = 0.5 * float(found.b[0] + found.b[1]) / factor
-        cap = 1.0 / factor
-    beta = found.beta.sum(axis=0) / factor
+        unit = cap = 1.0 / max(0.5 * float(found.b[0] - found.b[1]), np.finfo(float).tiny)
+        b = 0.5 * float(found.b[0] + found.b[1]) * unit
+    beta = found.beta.sum(axis=0) * unit
     on = np.flatnonzero(beta)
-    return Machine(pair[0], pair[1], where[on], beta[on], b, cap, _interval(found) / factor, found.n_iter,
+    return Machine(pair[0], pair[1], where[on], beta[on], b, cap, _interval(found) * unit, found.n_iter,
                    found.converged, found.evaluations, np.array(found.trace), np.array(found.gaps))  # fmt: skip
 
 
