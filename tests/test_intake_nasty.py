@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from service.errors import TooLarge
+from service.intake import delimited, regular
 from tests.intake import codes, kinds, refusal, take
 
 NBSP, THIN = "\u00a0", "\u202f"
@@ -314,3 +315,13 @@ def test_dates_in_text_of_a_stated_type_are_read_where_their_order_is_certain(ma
     text = f"d{mark}x\n31/12/2020{mark}1\n01/02/2020{mark}2\n"
     got = take(text, types={"d": "date"})
     assert got.table.column("d").to_pylist() == [date(2020, 12, 31), date(2020, 2, 1)]
+
+
+@pytest.mark.parametrize("body", ['1,"x"y\n', '1,"x" "y"\n', '1,"x""y"z\n', '"1"2,x\n'])
+@pytest.mark.parametrize("small", [1 << 30, 0])
+def test_text_behind_a_closing_quote_is_refused_in_files_of_any_size(monkeypatch, body, small):
+    monkeypatch.setattr(delimited, "SMALL", small)
+    monkeypatch.setattr(regular, "LEAST_BYTES", small)
+    text = "a,b\n" + "2,y\n" * 50 + body
+    assert refusal(text).issues[0].pointer == "/file/line/52"
+    assert take(text.replace(body, '1,"x ""y"\n' + '3,6" pipe\n')).table["b"].to_pylist()[50:] == ['x "y', '6" pipe']

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from service.disk import full_disk
@@ -105,8 +104,9 @@ def read_cells(path: Path, options: ReadOptions, shelf: Shelf, ahead: Draft | No
     else:
         plain, encoding, quotes = as_utf8(path, options.encoding, shelf.folder)
         how = _dialect(Arrival.of(plain), options)
-    if quotes and (quotes % 2 or plain.stat().st_size < SMALL):
-        check_quotes(plain, how)
+    text, written, doubtful = plain, how, quotes % 2 or plain.stat().st_size < SMALL
+    if quotes and doubtful:
+        check_quotes(text, written)
     record = {
         "encoding": encoding, "delimiter": how.delimiter, "decimal": how.decimal, "header": how.header,
         "skipped_lines": how.skip, "null_values": list(options.nulls),
@@ -121,8 +121,8 @@ def read_cells(path: Path, options: ReadOptions, shelf: Shelf, ahead: Draft | No
     cells.table = _parse(plain, how, options, shelf, cells, found)
     if not cells.table.num_rows:
         raise refuse("/file", "no_rows", NO_ROWS)
-    if quotes and not cells.regular and any(pc.any(pc.match_substring(c, "\n")).as_py() for c in cells.table.columns):
-        check_quotes(plain, how)
+    if quotes and not cells.regular and not doubtful:  # quotes that are regular enclose whole cells
+        check_quotes(text, written)
     return cells
 
 
