@@ -325,3 +325,11 @@ def test_text_behind_a_closing_quote_is_refused_in_files_of_any_size(monkeypatch
     text = "a,b\n" + "2,y\n" * 50 + body
     assert refusal(text).issues[0].pointer == "/file/line/52"
     assert take(text.replace(body, '1,"x ""y"\n' + '3,6" pipe\n')).table["b"].to_pylist()[50:] == ['x "y', '6" pipe']
+
+
+@pytest.mark.parametrize("rows", [2, 3, 30])
+def test_tables_as_r_writes_them_are_read_at_any_length(rows):
+    text = '"x" "y z"\n' + "".join(f'"r{i}" {i} {i}.5\n' for i in range(rows))
+    want = {"row": [f"r{i}" for i in range(rows)], "x": list(range(rows)), "y z": [i + 0.5 for i in range(rows)]}
+    assert take(text).table.to_pydict() == want
+    assert codes(take(text)) == {"row_names"}

@@ -186,6 +186,7 @@ def _delimiter(body: str, complete: bool) -> str:
     if scores.get(best, (0.0, 0))[0] >= 0.9:
         return best
     rows = fields(body, WHITESPACE, complete)
+    rows = rows[int(names_rows(rows)) :] if rows else rows  # a header without a field for the names is one field short
     if rows and _score(rows)[0] > max(0.9, scores.get(best, (0.0, 0))[0]) and any(map(NUMBER.match, rows[-1])):
         return WHITESPACE
     rare = next((mark for mark in RARE_DELIMITERS if mark in body and _cuts_all(body, mark, complete)), None)
