@@ -113,6 +113,20 @@ def test_sums_of_many_rows_are_those_of_the_matrix_on_any_threads(k: Kernel) -> 
     np.testing.assert_allclose(once, want, rtol=1e-12, atol=1e-12 * np.abs(want).max())
 
 
+@pytest.mark.parametrize("kernel", [RBFKernel(7.0), MaternKernel(3.0), RationalQuadraticKernel((7.0, 11.0))])
+def test_rows_far_from_the_origin_are_compared_to_rounding(kernel):
+    seconds = np.column_stack([1.7e9 + 3.0 * np.arange(40), -1e12 + np.arange(40)])
+    near = seconds - seconds[20]
+    for rows in (slice(None), slice(0, 1), slice(5, 9)):
+        np.testing.assert_allclose(kernel(seconds[rows], seconds), kernel(near[rows], near), rtol=0, atol=4e-15)
+    np.testing.assert_allclose(kernel(seconds), kernel(near), rtol=0, atol=4e-15)
+    K, pull = kernel.traced(seconds)
+    W = np.ones_like(K)
+    np.testing.assert_allclose(pull(W), kernel.traced(near)[1](W), rtol=1e-12)
+    mixed = np.vstack([seconds, near])
+    np.testing.assert_allclose(kernel(mixed, near[:3])[40:], kernel(near, near[:3]), rtol=0, atol=4e-15)
+
+
 @pytest.mark.parametrize("away", [0.0, 10.0, 1e4, 1e8])
 @pytest.mark.parametrize("k", [RBFKernel(2.0), 1e3 * RBFKernel(tuple(np.linspace(1.0, 3.0, 30)))])
 def test_values_against_many_rows_keep_their_digits_far_from_the_origin_and_from_each_other(

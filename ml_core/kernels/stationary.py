@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist, pdist
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidParameter
 from ml_core.kernels.base import Kernel, Pull
-from ml_core.kernels.traces import row_gaps, weighted_gaps
+from ml_core.kernels.traces import nearer, row_gaps, weighted_gaps
 from ml_core.numerics.exponential import decayed, gaussian_of_products
 from ml_core.parallel import team
 
@@ -108,22 +108,25 @@ class Radial(Kernel):
         return self._of(*self._scaled(A, B))
 
     def _scaled(self, A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
-        """Rows in units of the length; one array twice when A is B."""
+        """Rows in units of the length, perhaps less a common row; one array twice when A is B."""
+        scale = self._scale(A, B)
+        A, B = nearer(A, B, scale)
+        S = A * scale
+        return S, S if A is B else B * scale
+
+    def _scale(self, A: Matrix, B: Matrix) -> np.ndarray:
+        """What rows are multiplied by to be in units of the length."""
         per = self._inverse_length()
         if per is None:
             raise InvalidParameter(f"the length of kernel {self.name!r} is left to the data: call resolved(X) first")
         if isinstance(per, tuple) and len(per) != A.shape[1]:
             raise InvalidParameter(f"kernel {self.name!r} has {len(per)} lengths, the rows have {A.shape[1]} columns")
         scale = np.asarray(per)
-        if scale.max() > SHORT:
-            self._refuse_overflow(max(float(np.abs(A).max(initial=0.0)), float(np.abs(B).max(initial=0.0))), scale)
-        S = A * scale
-        return S, S if A is B else B * scale
-
-    def _refuse_overflow(self, largest: float, scale: np.ndarray) -> None:
-        if float(scale.max()) > float(np.finfo(float).max) / max(largest, 1.0):
+        largest = max(1.0, *(float(np.abs(M).max(initial=0.0)) for M in (A, B))) if scale.max() > SHORT else 1.0
+        if float(scale.max()) > float(np.finfo(float).max) / largest:
             raise InvalidParameter(f"rows up to {largest:.3g} in units of the length of kernel {self.name!r} overflow; "
                                    "take a longer length")  # fmt: skip
+        return scale
 
     def diag(self, A: Matrix) -> Vector:
         """Ones."""
@@ -216,13 +219,13 @@ class RBFKernel(Lengths):
             return super().against(B)
         centre = B.mean(axis=0)
         Q = B - centre
-        Q = self._scaled(Q, Q)[0]
+        Q *= self._scale(Q, Q)
         q = 0.5 * np.einsum("ij,ij->i", Q, Q)
         limit = EXPANSION_ERROR / (8 * EPS) - q.max(initial=0.0)
 
         def values(A: Matrix) -> Matrix:
             P = A - centre
-            P = self._scaled(P, P)[0]
+            P *= self._scale(P, P)
             p = 0.5 * np.einsum("ij,ij->i", P, P)
             if not p.max(initial=0.0) <= limit:
                 return self(A, B)

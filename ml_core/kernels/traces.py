@@ -7,6 +7,9 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.jit import compiled, regrouped
 
+FAR = 1e3
+"""Lengths from the origin at which the rounding of rows in units of the length begins to count."""
+
 
 def weighted_gaps(W: Matrix, G: Matrix, S: Matrix, T: Matrix, gram: bool) -> Vector:
     """(d,) Σᵢⱼ Wᵢⱼ Gᵢⱼ (sᵢ - tⱼ)², column by column, by subtraction; W, G (n, m), S (n, d), T (m, d). O(n m d).
@@ -68,3 +71,20 @@ def outer_less(P, A):  # type: ignore[no-untyped-def]
                     total -= P[i, j]
                     P[i, j] = total
                     P[j, i] = total
+
+
+def nearer(A: Matrix, B: Matrix, scale: np.ndarray) -> tuple[Matrix, Matrix]:
+    """Rows less B's first one, if times `scale` that is far from 0, in the columns where every difference is exact.
+
+    These are the columns whose values all lie between half and twice its value.
+
+    Source: Sterbenz (1974), Floating-point computation.
+    """
+    if not np.abs(B[:1] * scale).max(initial=0.0) > FAR:
+        return A, B
+    first = B[0]
+    low, high = np.minimum(0.5 * first, 2.0 * first), np.maximum(0.5 * first, 2.0 * first)
+    exact = np.all([((low <= M) & (high >= M)).all(axis=0) for M in (A, B)], axis=0)
+    centre = np.where(exact, first, 0.0)
+    near = A - centre
+    return near, near if A is B else B - centre
