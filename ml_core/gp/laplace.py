@@ -24,7 +24,7 @@ STEPS = 100
 HALVINGS = 30
 SETTLED = 1e-11
 STALLED = 1e-7
-QUICK = 0.3
+QUICK, CLOSE = 0.3, 1e-6
 EPS = float(np.finfo(float).eps)
 
 
@@ -187,7 +187,8 @@ class Mode:
 def mode(rows: Labelled, K: Matrix, start: Matrix | None = None) -> Mode:
     """Newton's method with halved steps over a, from 0 or from scores near the mode, `start` (n, C). There is one mode.
 
-    A curvature costs O(C n³); it serves again, for O(C n²) a step, while each makes the gradient three times as small.
+    A curvature costs O(C n³); it serves again, for O(C n²) a step, while each makes the gradient three times as small
+    and leaves it above CLOSE: log|I + K W| depends on the mode to first order, so the last steps are Newton's own.
     """
     at, curve = _at(rows, K, np.zeros((len(K), rows.functions)), 0), None
     if start is not None:
@@ -207,18 +208,22 @@ def mode(rows: Labelled, K: Matrix, start: Matrix | None = None) -> Mode:
         if stalled and fresh:
             at = at if found is None or at.miss <= found.miss else found
             break
-        if found is None or found.miss > QUICK * at.miss:
+        if found is None or found.miss > QUICK * at.miss or found.miss <= CLOSE:
             curve = None
         at = at if found is None else found
     return at
 
 
 def _shorter(rows: Labelled, K: Matrix, at: Mode, move: Matrix, step: int) -> Mode | None:
-    """The first of the whole move, half of it … that does not lower the log posterior (up to its rounding)."""
+    """The first of the whole move, half of it … that does not lower the log posterior (up to its rounding).
+
+    Close to the mode, where values differ by rounding alone, a gradient half as large tells as well.
+    """
     t = 1.0
     for _ in range(HALVINGS):
         found = _at(rows, K, at.a + t * move, step)
-        if found.value >= at.value - 64 * EPS * (1.0 + abs(at.value)):
+        nearer = at.miss <= CLOSE and found.miss <= 0.5 * at.miss
+        if nearer or found.value >= at.value - 64 * EPS * (1.0 + abs(at.value)):
             return found
         t /= 2
     return None

@@ -176,7 +176,7 @@ def test_the_embedded_runner_is_restarted_and_stopped(bench: Bench, monkeypatch:
     family = [embedded.pid, *(p.pid for p in psutil.Process(embedded.pid).children(recursive=True))]
     embedded.stop()
     assert not embedded.alive()
-    assert all(gone(pid) for pid in family)
+    eventually(lambda: all(gone(pid) for pid in family))
 
 
 def test_nothing_outlives_a_killed_server(bench: Bench, tmp_path: Path) -> None:
