@@ -42,8 +42,8 @@ HOSTILE: dict[str, Callable[[np.ndarray, Any], Given]] = {
 EXTREMES = {"alpha": (1e-12, 1e12), "C": (1e-12, 1e12), "nu": (1e-12,)}
 
 
-def reported(row: Row, given: Given, **params: Any) -> None:
-    """Fit and diagnose: failing certificates are named by a notice, predictions are finite, refusals are clear."""
+def untold(row: Row, given: Given, **params: Any) -> list[str]:
+    """Fit and diagnose: certificates that fail without a notice, answers that are not finite, refusals of few words."""
     X, y, s = given
     weights = {} if s is None else {"sample_weight": s}
     target = () if y is None else (y,)
@@ -53,12 +53,13 @@ def reported(row: Row, given: Given, **params: Any) -> None:
             out = model.diagnostics(X, *target, **weights)
             answers = [np.asarray(getattr(model, q)(X)) for q in ("predict", "transform") if hasattr(model, q)]
         except (InvalidData, InvalidParameter) as refused:
-            assert len(str(refused)) > 20
-            return
+            return [] if len(str(refused)) > 20 else [str(refused)]
     said = [n.message for n in out.warnings if n.code == FAILED]
-    for c in out.certificates:
-        assert c.holds or any(f"certificate {c.name} " in text for text in said), c
-    assert all(np.isfinite(a).all() for a in answers if a.dtype.kind == "f")
+    silent = [
+        f"{c.name} {c.value} beside {c.tolerance}" for c in out.certificates
+        if not c.holds and not any(f"certificate {c.name} " in text for text in said)
+    ]  # fmt: skip
+    return silent + ["not finite" for a in answers if a.dtype.kind == "f" and not np.isfinite(a).all()]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -67,7 +68,7 @@ def reported(row: Row, given: Given, **params: Any) -> None:
 def test_no_certificate_fails_in_silence(row: Row, hostile: str) -> None:
     given = HOSTILE[hostile](*row.data())
     if given[2] is None or find(row.name).cls.weighted:
-        reported(row, given)
+        assert untold(row, given) == []
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -77,7 +78,7 @@ def test_extreme_penalties_are_told_too(row: Row) -> None:
     for name, values in EXTREMES.items():
         if isinstance(own.get(name), float):
             for value in values:
-                reported(row, (*row.data(), None), **{name: value})
+                assert untold(row, (*row.data(), None), **{name: value}) == []
 
 
 def test_a_failure_is_told_once_and_says_by_how_much() -> None:
