@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+SAMPLE = Path(__file__).resolve().parents[2] / "service" / "samples" / "penguins.csv"
 PENGUINS = {"dataset": "penguins", "target": "body_mass_g", "encoding": {"missing": "drop_rows"},
             "features": ["bill_length_mm", "flipper_length_mm"]}  # fmt: skip
 ROWS = [{"bill_length_mm": 39.1, "flipper_length_mm": 181.0}, {"bill_length_mm": 46.1, "flipper_length_mm": 215.0}]
@@ -40,7 +44,11 @@ def test_posterior_joint_and_draws_of_a_gaussian_process(client):
     np.testing.assert_allclose(draws.mean(axis=0), [first["mean"], second["mean"]], atol=100)
     drawn = client.post(f"{url}/sample", json={"n": 3, "seed": 1})
     assert drawn.status_code == 200, drawn.text
-    assert np.array(drawn.json()["values"]).shape == (3, report["summary"]["rows"])
+    with SAMPLE.open(newline="") as text:
+        cells = [[row[name] for name in (*PENGUINS["features"], "body_mass_g")] for row in csv.DictReader(text)]
+    whole = [row for row in cells if not {"", "NA"} & set(row)]
+    assert report["summary"]["rows"] == len(whole)
+    assert np.array(drawn.json()["values"]).shape == (3, len({tuple(map(float, row[:2])) for row in whole}))
 
 
 def test_a_wrong_kernel_is_refused_at_its_place(client):
