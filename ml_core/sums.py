@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,14 +31,7 @@ FEW = 1000
 """Rows of a chunk up to which numbers as labels need not recur in the chunk itself."""
 
 
-class Summed(Protocol):
-    """A value that is a sum over rows."""
-
-    def merge(self, other: Self) -> Self:
-        """The value of both sets of rows."""
-
-
-Part = Callable[..., Any]  # (X[, y][, s]) as `_fit` gets them → sums; must be picklable
+Part = Callable[..., Any]  # (X[, y][, s]) as `_fit` gets them → sums, with `merge`; must be picklable
 Passes = Generator[Part, Any, Any]
 
 

@@ -10,7 +10,8 @@ from scipy.sparse import csr_array, issparse
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData, Issue, pointer
-from ml_core.numerics.jit import merged, regrouped
+from ml_core.numerics.dot import dot
+from ml_core.numerics.jit import merged
 
 Rows: TypeAlias = Any
 """(n, d): a Matrix, or a csr_array."""
@@ -54,19 +55,11 @@ def squares(X: Rows) -> Vector:
     return np.asarray(np.einsum("ij,ij->i", X, X))
 
 
-@regrouped
-def _dense_dot(a: Vector, b: Vector) -> float:
-    total = 0.0
-    for k in range(len(a)):
-        total += a[k] * b[k]
-    return total
-
-
 @merged
 def row_dot(values: Matrix, columns: np.ndarray, starts: np.ndarray, i: int, w: Vector) -> float:
     """xᵢ·w."""
     if len(starts) == 0:
-        return _dense_dot(values[i], w)
+        return dot(values[i], w)
     total, data = 0.0, values[0]
     for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):  # unsigned: no look for places from the end
         total += data[p] * w[np.uint32(columns[p])]

@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.numerics.jit import compiled, inner, regrouped
-
-
-@regrouped
-def _dot(a: Vector, b: Vector) -> float:
-    total = 0.0
-    for k in range(len(a)):
-        total += a[k] * b[k]
-    return total
+from ml_core.numerics.dot import dot
+from ml_core.numerics.jit import compiled, inner
 
 
 @inner
@@ -44,7 +37,7 @@ def _judge(W: Matrix, x: Vector, own: Vector, label: int, cap: float, live: Code
     high, low = -np.inf, np.inf
     for k in range(len(live)):
         m = live[k]
-        G[k] = _dot(W[m], x) + (0.0 if m == label else 1.0)
+        G[k] = dot(W[m], x) + (0.0 if m == label else 1.0)
         high = max(high, G[k])
         if own[m] < (cap if m == label else 0.0):
             low = min(low, G[k])

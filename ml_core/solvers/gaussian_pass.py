@@ -8,7 +8,8 @@ import numpy as np
 
 from ml_core import parallel
 from ml_core.arrays import Matrix, Vector
-from ml_core.numerics.jit import compiled, inner, read_only, regrouped
+from ml_core.numerics.dot import dot
+from ml_core.numerics.jit import compiled, inner, read_only
 
 BLOCK = 4096
 LANES = 128
@@ -16,14 +17,6 @@ PARALLEL_WORK = 4e6
 """Multiply-adds of one pass below which a second thread costs more than it saves."""
 NEGLIGIBLE = -50.0
 """A responsibility below e⁻⁵⁰ of the largest is lost in rounding beside it."""
-
-
-@regrouped
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(a.shape[0]):
-        total += a[i] * b[i]
-    return total
 
 
 @inner
@@ -58,9 +51,9 @@ def _collect(T, r, about, D, t, first, second):  # type: ignore[no-untyped-def]
         for b in range(LANES):
             t[b] = r[b] * D[j, b]
         for i in range(j if diagonal else 0, j + 1):
-            second[j, 0 if diagonal else i] += _dot(t, D[i])
+            second[j, 0 if diagonal else i] += dot(t, D[i])
         t[:] = r
-        first[j] += _dot(t, D[j])
+        first[j] += dot(t, D[j])
 
 
 @inner
@@ -111,7 +104,7 @@ def _accumulate(X, s, base, means, W, about, mass, first, second):  # type: igno
         value += _share(q, w, top, total)
         for k in range(K):
             z[:] = 1.0
-            added = _dot(q[k], z)
+            added = dot(q[k], z)
             if added > 0.0:
                 mass[k] += added
                 _collect(T, q[k], about[k], D, z, first[k], second[k])
