@@ -46,7 +46,7 @@ def _numbers(ndim: int, nullable: bool = False) -> Any:
                 flat = [x for part in flat for x in part]
             if any(isinstance(x, bool) or not (x is None or isinstance(x, (int, float, np.number))) for x in flat):
                 raise ValueError("expected numbers")
-            array = np.asarray(value, dtype=np.float64)
+            array = _array(value)
         if array.ndim != ndim:
             raise ValueError(f"expected {ndim} dimension(s), got {array.ndim}")
         if not nullable and not np.isfinite(array).all():
@@ -54,6 +54,13 @@ def _numbers(ndim: int, nullable: bool = False) -> Any:
         return array
 
     return BeforeValidator(lambda v: _as_value_error(convert, v))
+
+
+def _array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except ValueError:
+        raise ValueError("expected lists of equal length") from None
 
 
 def _as_value_error(convert: Any, value: Any) -> Any:

@@ -349,6 +349,17 @@ def test_constant_target(mean: str) -> None:
     np.testing.assert_allclose(at.mean, 5.0, rtol=1e-9)
     assert np.isfinite(at.sd).all()
     assert "constant_target" in codes(m)
+    certified(m, X, np.full(20, 5.0))
+
+
+def test_given_and_fixed_hyperparameters_keep_their_bits() -> None:
+    X, y = wavy(20)
+    values = {"signal_variance": 1.7, "noise_variance": 1e-10}
+    m = GaussianProcessRegression(kernel=RBFKernel(0.3), hyperparameters="given", **values).fit(X, y)  # type: ignore[arg-type]
+    assert m.hyperparameters_ == values | {"kernel/length_scale": 0.3}
+    assert m.kernel_ == 1.7 * RBFKernel(0.3)
+    m = GaussianProcessRegression(kernel=RBFKernel(0.3), fixed=["noise_variance"], noise_variance=0.02).fit(X, y)
+    assert m.noise_variance_ == m.hyperparameters_["noise_variance"] == 0.02
 
 
 def test_amplitude_is_fitted_and_far_away_is_the_prior() -> None:

@@ -153,6 +153,7 @@ def test_warps_and_maps_are_their_formulas() -> None:
         "powers": np.hstack([X, X**2]),
         "waves": np.hstack([np.cos(angle), np.sin(angle), np.cos(2 * angle), np.sin(2 * angle)]),
         "norm": (X**2).sum(axis=1, keepdims=True),
+        "paraboloid": np.column_stack([X, (X**2).sum(axis=1)]),
     }
     for name, P in maps.items():
         np.testing.assert_allclose(MapKernel(name, k, 2)(X), k(P), rtol=1e-10, err_msg=name)  # type: ignore[arg-type]

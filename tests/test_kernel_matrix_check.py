@@ -41,7 +41,8 @@ def test_squared_distance_is_no_kernel() -> None:
     v = found.witness
     assert v is not None
     assert v @ found.matrix @ v < 0
-    assert codes(answer) == {"not_positive_semidefinite"}
+    assert codes(answer) == {"not_positive_semidefinite", "certificate_fails"}
+    assert "not the computation" in answer.warnings[-1].advice
     assert [c.name for c in answer.certificates if not c.holds] == ["least_eigenvalue_ratio"]
 
 

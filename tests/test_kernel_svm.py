@@ -405,3 +405,26 @@ def test_a_class_without_weight_is_named() -> None:
     with pytest.raises(InvalidData, match="every row of 'yes' has weight 0") as refused:
         Model().fit(X, y, sample_weight=np.repeat([1.0, 0.0], 10))
     assert refused.value.issues[0].pointer == "/weights"
+
+
+SLAB = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [3.0, 3.0], [4.0, 3.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+@pytest.mark.parametrize("scale", [False, True])
+def test_slopes_and_intercept_of_a_linear_kernel_are_of_the_columns_given(shift, scale):
+    X, y = SLAB * np.array([1.0, 5.0]) + shift, np.repeat([-1.0, 1.0], 3)
+    model = Model(C=1e6, kernel=LinearKernel(), scale=scale).fit(X, y)
+    w = model.diagnostics(X, y).matrices["coef"]
+    f = (X - shift) @ w[0] + (model.intercept_[0] + shift * w[0].sum())
+    np.testing.assert_allclose(f, model.decision_function(X), atol=1e-9 if shift else 1e-12)
+
+
+@pytest.mark.parametrize("C", [1e3, 1e6, 1e12])
+def test_rounding_is_no_slack_that_a_large_price_makes_an_objective_of(C):
+    X, y = SLAB + np.array([0.1, 0.7]), np.repeat([-1.0, 1.0], 3)
+    model = Model(C=C, kernel=LinearKernel()).fit(X, y)
+    found = model.diagnostics(X, y).summary
+    np.testing.assert_allclose([found["primal"], found["dual"]], 0.16, rtol=1e-13)
+    assert found["total_slack"] == 0.0
+    np.testing.assert_allclose(model.intercept_, -1.4 - 0.4 * 0.8, rtol=1e-13)

@@ -91,6 +91,10 @@ def test_arrays_hold_finite_numbers_of_their_dimension(name: str, value: Any) ->
     assert {i.pointer for i in refused(**{name: value})} == {f"/params/{name}"}
 
 
+def test_rows_of_several_lengths_are_told_in_plain_words() -> None:
+    assert refused(matrix=[[1.0], [1.0, 2.0]])[0].detail.startswith("expected lists of equal length (got")
+
+
 def test_legal_values_pass_and_arrays_are_float64() -> None:
     got = params.validate(
         Everything,

@@ -129,7 +129,7 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
             self.solution_ = Solution(logs, 0, True, "direct", [])
         self.n_iter_ = max(1, self.solution_.n_iter)
         self.kernel_ = space.at(logs)[0]
-        self.hyperparameters_ = dict(zip(space.names, np.exp(logs).tolist(), strict=True))
+        self.hyperparameters_ = dict(zip(space.names, space.values(logs).tolist(), strict=True))
         self._conclude(rows)
         gp_notes.search_notes(self, space)
 

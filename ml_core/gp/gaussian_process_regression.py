@@ -168,7 +168,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
     def _conclude(self, task: Task, mean: Mean, space: Space, logs: Vector, Z: Matrix | None) -> None:
         kernel, s2 = space.at(logs)
         self.kernel_, self.noise_variance_ = kernel, s2
-        self.hyperparameters_ = dict(zip(space.names, np.exp(logs).tolist(), strict=True))
+        self.hyperparameters_ = dict(zip(space.names, space.values(logs).tolist(), strict=True))
         if Z is None:
             at = exact.final(task, kernel, s2)
             self.surface_ = exact.surface(task, kernel, mean, s2, at)

@@ -13,7 +13,7 @@ from ml_core.gp import exact, sparse
 from ml_core.gp.search import Searched, Space
 from ml_core.gp.task import LOG_2PI, Task
 from ml_core.numerics.gaussian import root
-from ml_core.numerics.positive import half, invert
+from ml_core.numerics.positive import half, invert, solve
 from ml_core.solvers.bounded import projected
 
 if TYPE_CHECKING:
@@ -55,8 +55,10 @@ def _exact(model: GaussianProcessRegression, task: Task, out: Diagnostics) -> No
         "solve_backward_error", float(np.abs(r).max() / max(size, np.finfo(float).tiny)), 1e-13,
         "y - Hβ - (K + D)α, largest entry relative to ‖K + D‖‖α‖ + ‖y‖, equal rows as one"))  # fmt: skip
     if len(at.beta):
-        off = np.abs(few.H.T @ at.weights) / np.maximum(np.abs(few.H).T @ np.abs(at.weights), np.finfo(float).tiny)
-        out.certificates.append(Certificate("mean_orthogonality", float(off.max()), 1e-9, "Hᵀα = 0, relative"))
+        terms = np.abs(few.H).T @ (np.abs(at.weights) + np.abs(solve(at.root, few.y)))
+        off = np.abs(few.H.T @ at.weights) / np.maximum(terms, np.finfo(float).tiny)
+        out.certificates.append(Certificate("mean_orthogonality", float(off.max()), 1e-9,
+                                            "Hᵀα = 0, relative to |H|ᵀ(|α| + |C⁻¹y|)"))  # fmt: skip
     C = K + np.diag(noise)
     z = np.cos(np.arange(len(C), dtype=float))
     lost = at.root @ (at.root.T @ z) - C @ z
@@ -163,7 +165,7 @@ def searched(model: Searched, space: Space, value: float, gradient: Vector, out:
         "gradient", float(np.abs(left).max(initial=0.0)) / (1.0 + abs(value)), GRADIENT,
         "largest derivative by a logarithm within its bounds, relative to 1 + |log marginal likelihood|"))  # fmt: skip
     rows: list[list[Any]] = [
-        [i, r.rows, r.value, r.converged, r.evaluations, *np.exp(r.start), *np.exp(r.end)]
+        [i, r.rows, r.value, r.converged, r.evaluations, *space.values(r.start), *space.values(r.end)]
         for i, r in enumerate(model.runs_)
     ]
     names = [*(f"start {n}" for n in space.names), *space.names]

@@ -11,7 +11,7 @@ import numpy as np
 from ml_core.arrays import Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidParameter, Issue
-from ml_core.kernels import Kernel, ScaleKernel, SumKernel, log_parameters, with_log_parameters
+from ml_core.kernels import Kernel, ScaleKernel, SumKernel, log_parameters, parameters, with_parameters
 from ml_core.kernels.closure import ProductKernel
 from ml_core.rng import generator
 from ml_core.solvers.base import Solution
@@ -53,13 +53,14 @@ def has_amplitude(kernel: Kernel) -> bool:
 class Space:
     """Hyperparameters of a kernel (inside `scaled`: its factor is the signal variance) and a noise variance.
 
-    `names`, `start`, `low`, `high` (q,) and `free` (q,) belong to the kernel's logs and, last, to log noise; a model
-    of labels has no noise (`noisy` is False).
+    `names`, `start`, `low`, `high` (q,) and `free` (q,) belong to the kernel's logs and, last, to log noise; `given`
+    (q,) are the values at the start. A model of labels has no noise (`noisy` is False).
     """
 
     kernel: Kernel
     scaled: bool
     names: tuple[str, ...]
+    given: Vector
     start: Vector
     low: Vector
     high: Vector
@@ -69,25 +70,30 @@ class Space:
     @classmethod
     def of(cls, kernel: Kernel, scaled: bool, noise: float | None, factor: float, fixed: Sequence[str]) -> Space:
         """Each between its start over `factor` and its start times `factor`; those in `fixed` stay."""
-        inner, start = log_parameters(kernel)
-        names = tuple(_name(n, scaled) for n in inner)
+        given = parameters(kernel)
+        names = tuple(_name(n, scaled) for n in log_parameters(kernel)[0])
         if noise is not None:
-            names = (*names, NOISE)
-            with np.errstate(divide="ignore"):
-                start = np.append(start, np.log(noise))
+            names, given = (*names, NOISE), np.append(given, noise)
+        with np.errstate(divide="ignore"):
+            start = np.log(given)
         unknown = [f for f in fixed if f not in names]
         if unknown:
             text = f"fixed names {unknown[0]!r}; the hyperparameters are {', '.join(names)}"
             raise InvalidParameter(text, [Issue("/params/fixed", "unknown_name", text)])
         free = np.array([n not in fixed for n in names], dtype=bool) & np.isfinite(start)
         reach = np.log(factor)
-        return cls(kernel, scaled, names, start, start - reach, start + reach, free, noise is not None)
+        return cls(kernel, scaled, names, given, start, start - reach, start + reach, free, noise is not None)
 
     def at(self, logs: Vector) -> tuple[Kernel, float]:
         """The kernel and noise variance (0 where there is none) at (q,) logarithms."""
+        values = self.values(logs)
         if not self.noisy:
-            return with_log_parameters(self.kernel, logs), 0.0
-        return with_log_parameters(self.kernel, logs[:-1]), float(np.exp(logs[-1]))
+            return with_parameters(self.kernel, values), 0.0
+        return with_parameters(self.kernel, values[:-1]), float(values[-1])
+
+    def values(self, logs: Vector) -> Vector:
+        """(q,) exp(logs); a value that stays where it started keeps its bits."""
+        return np.where(logs == self.start, self.given, np.exp(logs))
 
     def bounds_hit(self, logs: Vector) -> list[str]:
         """Names of those on a bound."""

@@ -3,7 +3,7 @@
 from ml_core.kernels.base import KERNELS, Kernel, KernelSpec, kernel_of, kernel_schemas
 from ml_core.kernels.closure import ExpKernel, PowerSeriesKernel, ProductKernel, ScaleKernel, SubsetKernel, SumKernel
 from ml_core.kernels.dot import LinearKernel, PolynomialKernel, QuadraticFormKernel
-from ml_core.kernels.logs import log_parameters, with_log_parameters
+from ml_core.kernels.logs import log_parameters, parameters, with_log_parameters, with_parameters
 from ml_core.kernels.mapped import MapKernel, WarpKernel
 from ml_core.kernels.periodic import PeriodicKernel, WhiteKernel
 from ml_core.kernels.precomputed import PrecomputedKernel
@@ -36,5 +36,7 @@ __all__ = [
     "kernel_of",
     "kernel_schemas",
     "log_parameters",
+    "parameters",
     "with_log_parameters",
+    "with_parameters",
 ]

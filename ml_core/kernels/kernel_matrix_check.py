@@ -169,4 +169,8 @@ def kernel_matrix_check(
     chosen = None if kernel is None else kernel_of(kernel)
     K = _given(matrix, chosen, points)
     found, values, vectors = _check(K, chosen, normalise)
-    return Answer(found, tuple(_certificates(K, values, vectors, found.centred)), tuple(_notices(found, normalise)))
+    certificates, notices = _certificates(K, values, vectors, found.centred), _notices(found, normalise)
+    if not found.positive_semidefinite:
+        notices.append(certificates[0].failure("the matrix is at fault, not the computation; if rounding made it so, "
+                                               "add the size of its least eigenvalue to the diagonal"))  # fmt: skip
+    return Answer(found, tuple(certificates), tuple(notices))

@@ -24,9 +24,18 @@ def log_parameters(kernel: Kernel) -> tuple[list[str], Vector]:
 
 def with_log_parameters(kernel: Kernel, logs: Vector) -> Kernel:
     """The kernel with exp(logs) for its hyperparameters, in the order of `log_parameters`."""
-    values = iter(np.exp(logs).tolist())
-    out: Kernel = _filled(kernel, values)
+    return with_parameters(kernel, np.exp(logs))
+
+
+def with_parameters(kernel: Kernel, values: Vector) -> Kernel:
+    """The kernel with these positive hyperparameters, in the order of `log_parameters`."""
+    out: Kernel = _filled(kernel, iter(values.tolist()))
     return out
+
+
+def parameters(kernel: Kernel) -> Vector:
+    """The positive hyperparameters of a kernel, in the order of `log_parameters`."""
+    return np.array([value for _, value in _walk(kernel, "")])
 
 
 def _walk(kernel: Kernel, at: str) -> Iterator[tuple[str, float]]:

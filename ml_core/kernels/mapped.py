@@ -105,6 +105,7 @@ MAPS: dict[str, Callable[[Matrix, int], Matrix]] = {
     "powers": lambda A, degree: np.hstack([A**p for p in range(1, degree + 1)]),
     "waves": _waves,
     "norm": lambda A, degree: np.linalg.norm(A, axis=1, keepdims=True) ** degree,
+    "paraboloid": lambda A, degree: np.hstack([A, np.linalg.norm(A, axis=1, keepdims=True) ** degree]),
 }
 
 
@@ -113,11 +114,13 @@ class MapKernel(Kernel):
     """k(φ(x), φ(z)) for a feature map φ.
 
     monomials: all products of up to `degree` columns, 1 among them; powers: x, x², … of each column; waves: cos and sin
-    of 2π p x, p = 1 … degree; norm: ‖x‖^degree.
+    of 2π p x, p = 1 … degree; norm: ‖x‖^degree; paraboloid: the columns and ‖x‖^degree.
     """
 
     name = "map"
-    features: Annotated[Literal["monomials", "powers", "waves", "norm"], Field(description="φ, from this list.")]
+    features: Annotated[
+        Literal["monomials", "powers", "waves", "norm", "paraboloid"], Field(description="φ, from this list.")
+    ]
     term: KernelSpec
     degree: Annotated[int, Field(ge=1, le=10, description="Order of the map.")] = 2
 

@@ -7,7 +7,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from ml_core.arrays import Matrix, Vector
 
-__all__ = ["expit", "log_expit", "log_softmax", "logsumexp", "softmax", "softplus", "summed_logs"]
+__all__ = ["expit", "log_expit", "log_softmax", "logsumexp", "slacks", "softmax", "softplus", "summed_logs"]
 
 
 def softplus(t: Vector) -> Vector:
@@ -39,3 +39,11 @@ def summed_logs(X: Matrix, L: Matrix) -> Matrix:
     if never.any():
         out[(X > 0).astype(np.float64) @ never.T > 0] = -np.inf
     return np.asarray(out)
+
+
+def slacks(excess: Vector, free: np.ndarray, terms: float) -> Vector:
+    """max(0, excess), and 0 where `free` rows, which pay nothing at an optimum, exceed by rounding alone.
+
+    `terms` are the magnitudes that an excess adds up at most; a large price would make an objective of their rounding.
+    """
+    return np.where(excess > np.where(free, 8 * np.finfo(float).eps * terms, 0.0), excess, 0.0)

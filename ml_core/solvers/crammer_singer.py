@@ -16,6 +16,7 @@ import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.numerics.stable import slacks
 from ml_core.solvers.constrained import Constrained
 from ml_core.solvers.crammer_singer_sweeps import sweep_classes
 from ml_core.solvers.free_set import Curvature, Free, Step, newton_on_free, too_many
@@ -90,8 +91,9 @@ def violation(G: Matrix, y: Codes, cap: Vector, alpha: Matrix) -> float:
 def objectives(G: Matrix, y: Codes, cap: Vector, alpha: Matrix, W: Matrix) -> tuple[float, float]:
     """Primal and dual from scores with the margin G (n, K): the dual is Σ αᵢ_yᵢ - ½‖W‖², for Σᵣ αᵢᵣ = 0."""
     rows = np.arange(len(G))
-    slack, half = G.max(axis=1) - G[rows, y], 0.5 * float((W * W).sum())
-    return half + float(cap @ slack), float(alpha[rows, y].sum()) - half
+    half, own = 0.5 * float((W * W).sum()), alpha[rows, y]
+    slack = slacks(G.max(axis=1) - G[rows, y], own < cap, float(np.abs(G).max()))
+    return half + float(cap @ slack), float(own.sum()) - half
 
 
 def _polish(X: Matrix, y: Codes, cap: Vector, alpha: Matrix, W: Matrix) -> bool:

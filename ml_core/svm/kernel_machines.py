@@ -15,7 +15,7 @@ from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import Scores, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.errors import InvalidData
-from ml_core.kernels import Kernel
+from ml_core.kernels import Kernel, LinearKernel
 from ml_core.kernels.precomputed import needs_all_rows
 from ml_core.kernels.weighted import weighted_sums
 from ml_core.parallel import ordered_map
@@ -39,7 +39,7 @@ class KernelMachines(Weighted, Scores, Classifier):
     support_: Annotated[Codes, "(m,) support vectors among the rows of positive weight"]
     support_vectors_: Annotated[Matrix, "(m, d)"]
     dual_coef_: Annotated[Matrix, "(machines, m) α y of each machine"]
-    intercept_: Annotated[Vector, "(machines,) b"]
+    intercept_: Annotated[Vector, "(machines,) b; with a linear kernel the score at x = 0"]
     class_weight_: Annotated[Vector, "(K,) factor on the bounds of each class's rows"]
     machines_: list[Machine]
     n_iter_: Annotated[int, "steps on pairs of the machine that took most"]
@@ -83,10 +83,10 @@ class KernelMachines(Weighted, Scores, Classifier):
         self.n_rows_ = X.shape[0]
         used = [np.arange(X.shape[0])] if needs_all_rows(self.kernel_) else [m.rows for m in self.machines_]
         self.support_ = np.unique(np.concatenate(used))
-        self._keep(X)
         self.dual_coef_ = np.zeros((len(self.machines_), len(self.support_)))
         for row, m in zip(self.dual_coef_, self.machines_, strict=True):
             row[np.searchsorted(self.support_, m.rows)] = m.beta
+        self._keep(X)
         self.n_iter_ = max(1, *(m.n_iter for m in self.machines_), 1)
         late = [m for m in self.machines_ if not m.converged]
         if late:
@@ -100,11 +100,19 @@ class KernelMachines(Weighted, Scores, Classifier):
     def _keep(self, X: Matrix) -> None:
         """What the scores are made of."""
         self.support_vectors_ = X[self.support_]
-        self.intercept_ = np.array([m.b for m in self.machines_])
+        self.intercept_ = self._offsets()
+
+    def _offsets(self) -> Vector:
+        """(machines,) b of the rows as the kernel sees them."""
+        return np.array([m.b for m in self.machines_])
+
+    def _slopes(self) -> Matrix | None:
+        """(machines, d) w of a linear kernel, per unit of the columns; else None."""
+        return self.dual_coef_ @ self.support_vectors_ if type(self.kernel_) is LinearKernel else None
 
     def _machine_scores(self, X: Matrix) -> Matrix:
         """(n, machines) f(x)."""
-        return weighted_sums(self.kernel_, X, self.support_vectors_, self.dual_coef_.T) + self.intercept_
+        return weighted_sums(self.kernel_, X, self.support_vectors_, self.dual_coef_.T) + self._offsets()
 
     def _scores(self, X: Matrix) -> Matrix | Vector:
         f, K = self._machine_scores(self._inside(X)), len(self.classes_)
@@ -154,6 +162,9 @@ class KernelMachines(Weighted, Scores, Classifier):
         if len(self.machines_) == 1:
             out.traces["dual_objective"] = self.machines_[0].dual_trace
             out.traces["duality_gap"] = self.machines_[0].gap_trace
+        slopes = self._slopes()
+        if slopes is not None:
+            out.matrices["coef"] = slopes
         out.summary["kernel_evaluations"] = sum(m.evaluations for m in self.machines_)
         out.summary["support_vectors"] = int(np.count_nonzero(self.dual_coef_.any(axis=0)))
         return out

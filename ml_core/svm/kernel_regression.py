@@ -17,6 +17,7 @@ from ml_core.kernels import Kernel, LinearKernel, kernel_of
 from ml_core.kernels.precomputed import needs_all_rows
 from ml_core.kernels.weighted import weighted_sums
 from ml_core.numerics.column_moments import column_moments
+from ml_core.numerics.stable import slacks
 from ml_core.solvers.box_dual import BoxDual
 from ml_core.solvers.box_interior_point import solve_low_rank
 from ml_core.solvers.kernel_rows import KernelRows
@@ -108,7 +109,8 @@ class KernelRegression(Weighted, Regressor):
         f, beta, eps = self._predict(X), np.zeros(len(X)), self.epsilon_ / unit
         beta[self.support_] = self.dual_coef_
         t, g = (y - self.intercept_) / unit, (f - self.intercept_) / unit
-        slack = np.maximum(0.0, np.abs(t - g) - eps)
+        terms = eps + float(np.abs(beta).sum() + np.abs(t).max())
+        slack = slacks(np.abs(t - g) - eps, np.abs(beta) < cap, terms)
         square = max(0.0, float(beta @ g))
         primal = 0.5 * square + float(cap @ slack)
         dual = float(beta @ t - eps * np.abs(beta).sum()) - 0.5 * square

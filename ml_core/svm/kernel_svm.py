@@ -112,6 +112,16 @@ class KernelSVM(KernelMachines):
         d, linear = X.shape[1], type(kernel_of(self.kernel)) is LinearKernel
         return centre_of(X) if linear else np.zeros(d), np.ones(d)
 
+    def _keep(self, X: Matrix) -> None:
+        super()._keep(X)
+        slopes = self._slopes()
+        if slopes is not None:
+            self.intercept_ = self.intercept_ - slopes @ self.center_
+
+    def _slopes(self) -> Matrix | None:
+        slopes = super()._slopes()
+        return None if slopes is None else slopes / self.scale_
+
     def _inside(self, X: Matrix) -> Matrix:
         if self.scale:
             return (X - self.center_) / self.scale_

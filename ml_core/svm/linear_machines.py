@@ -63,6 +63,9 @@ class LinearMachines(KernelMachines):
         size = np.abs(self.dual_coef_) @ abs(Z)
         return float((np.abs(self.dual_coef_ @ Z - self.coef_) / np.where(size > 0, size, 1.0)).max())
 
+    def _slopes(self) -> Matrix:
+        return self.coef_
+
     def _squared(self) -> bool:
         return False
 
@@ -74,7 +77,6 @@ class LinearMachines(KernelMachines):
         out.certificates.append(Certificate("expansion", self._off(X), 1e-9,
                                             "w = Σ αᵢyᵢxᵢ, relative to Σ αᵢ|xᵢ|"))  # fmt: skip
         del out.summary["kernel_evaluations"]
-        out.matrices["coef"] = self.coef_
         return out
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ml_core.arrays import Codes, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.numerics.stable import slacks
 from ml_core.solvers.box_dual import levels
 from ml_core.svm.duals import classification
 
@@ -47,8 +48,8 @@ class Evidence:
 
     @property
     def slack(self) -> Vector:
-        """max(0, 1 - y f)."""
-        return np.asarray(np.maximum(0.0, 1.0 - self.sign * self.f))
+        """max(0, 1 - y f), without the rounding of rows below their bound."""
+        return slacks(1.0 - self.sign * self.f, self.alpha < self.cap, 1.0 + self.size.terms)
 
     @property
     def primal(self) -> float:
