@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -12,9 +13,11 @@ from ml_core.kernels import (
     ExponentialKernel,
     Kernel,
     LinearKernel,
+    MapKernel,
     MaternKernel,
     PolynomialKernel,
     PrecomputedKernel,
+    RationalQuadraticKernel,
     RBFKernel,
     SubsetKernel,
 )
@@ -61,6 +64,42 @@ def test_far_from_the_origin_the_nearest_is_the_nearest() -> None:
         assert m.neighbors(X + np.array([0.0, 0.3]))[0][:, 0].tolist() == [0, 1, 2]
     near = RBFKernel(1.0).squared_distances(np.array([[1e-9]]), np.array([[0.0]]))
     np.testing.assert_allclose(near, 1e-18, rtol=1e-12)
+
+
+SATURATED = [
+    RBFKernel(0.01), RBFKernel(1e6), ExponentialKernel(500.0), ExponentialKernel(1e-30), MaternKernel(0.005, 0.5),
+    MaternKernel(0.005, 1.5), MaternKernel(1e9, 1.5), MaternKernel(1e9, 2.5), RationalQuadraticKernel(1e9, 0.5),
+    3.0 * RBFKernel(0.01), SubsetKernel((0, 1), MaternKernel(0.005)), MapKernel("powers", RBFKernel(0.01), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("k", SATURATED, ids=repr)
+def test_order_is_euclids_also_where_kernel_values_round_to_equal(k: Kernel) -> None:
+    r = np.random.default_rng(0)
+    X, Q = r.normal(size=(40, 2)), 3 * r.normal(size=(20, 2))
+    m = KernelNearestNeighbors(kernel=k, n_neighbors=3).fit(X, np.arange(40))
+    want = np.argsort(((Q[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :3]
+    assert np.array_equal(m.neighbors(Q)[0], want)
+
+
+@pytest.mark.parametrize("k", [RBFKernel(1.0), ExponentialKernel(1.0), *(MaternKernel(1.0, v) for v in (0.5, 1.5, 2.5)),
+                               RationalQuadraticKernel(1.0, 0.7)], ids=repr)  # fmt: skip
+def test_short_distances_keep_their_digits(k: Kernel) -> None:
+    x = np.array([[1e-9], [1e-4], [1.0], [50.0]])
+    with mp.workdps(60):
+        r = [mp.mpf(float(v)) for v in x[:, 0]]
+        of = {
+            "rbf": lambda r: mp.exp(-(r**2) / 2),
+            "exponential": lambda r: mp.exp(-r),
+            "rational_quadratic": lambda r: (1 + r**2 / (2 * mp.mpf(0.7))) ** -mp.mpf(0.7),
+            "matern": lambda r: _matern(mp.sqrt(2 * getattr(k, "nu", 0.5)) * r, getattr(k, "nu", 0.5)),
+        }[k.name]
+        want = [float(2 * (1 - of(v))) for v in r]
+    np.testing.assert_allclose(k.squared_distances(x, np.zeros((1, 1)))[:, 0], want, rtol=1e-13)
+
+
+def _matern(s: mp.mpf, nu: float) -> mp.mpf:
+    return mp.exp(-s) * {0.5: 1, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[nu]
 
 
 def test_a_kernel_of_angles_ignores_lengths_and_columns_can_be_chosen() -> None:

@@ -38,8 +38,8 @@ from ml_core.kernels import (
     kernel_of,
     kernel_schemas,
 )
+from ml_core.kernels.distances import fast_squared_distances, median_distance, squared_distances
 from ml_core.kernels.kernel_functions import gaussian_kernel, linear_kernel
-from ml_core.kernels.stationary import fast_squared_distances, median_distance, squared_distances
 from ml_core.kernels.weighted import weighted_sums
 from ml_core.parallel import use_threads
 from ml_core.registry import functions

@@ -28,22 +28,22 @@ Votes = Annotated[
 
 
 def nearest(kernel: Kernel, X: Matrix, rows: Matrix, count: int) -> tuple[np.ndarray, Matrix]:
-    """(n, count) numbers and squared distances of the nearest rows; equal distances in order of the rows. O(n r d)."""
+    """(n, count) numbers and squared distances of the nearest rows; equal ranks in order of the rows. O(n r d)."""
     step = max(1, BLOCK_CELLS // len(rows))
     at, far = [], []
     for i in range(0, len(X), step):
-        D = kernel.squared_distances(X[i : i + step], rows)
-        order = np.argsort(D, axis=1, kind="stable")[:, :count] if count > len(rows) // 4 else _few(D, count)
+        R = kernel.ranks(X[i : i + step], rows)
+        order = np.argsort(R, axis=1, kind="stable")[:, :count] if count > len(rows) // 4 else _few(R, count)
         at.append(order)
-        far.append(np.take_along_axis(D, order, axis=1))
+        far.append(kernel.distances_of(np.take_along_axis(R, order, axis=1)))
     return np.concatenate(at), np.concatenate(far)
 
 
-def _few(D: Matrix, count: int) -> np.ndarray:
-    """The `count` smallest of each row of D, in order; equal ones by number."""
-    limit = np.partition(D, count - 1, axis=1)[:, count - 1 : count]
-    out = np.empty((len(D), count), dtype=np.int64)
-    for i, row in enumerate(D):
+def _few(R: Matrix, count: int) -> np.ndarray:
+    """The `count` smallest of each row of R, in order; equal ones by number."""
+    limit = np.partition(R, count - 1, axis=1)[:, count - 1 : count]
+    out = np.empty((len(R), count), dtype=np.int64)
+    for i, row in enumerate(R):
         within = np.flatnonzero(row <= limit[i])
         out[i] = within[np.argsort(row[within], kind="stable")[:count]]
     return out

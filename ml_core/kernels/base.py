@@ -90,6 +90,14 @@ class Kernel(ABC):
         out += self.diag(A)[:, None] + self.diag(B)
         return np.maximum(out, 0.0, out=out)
 
+    def ranks(self, A: Matrix, B: Matrix) -> Matrix:
+        """(n, m) numbers that grow with the distance of φ(aᵢ) and φ(bⱼ), also where distances round to one value."""
+        return self.squared_distances(A, B)
+
+    def distances_of(self, ranks: Matrix) -> Matrix:
+        """The squared distances that have these ranks."""
+        return ranks
+
     def traced(self, A: Matrix, B: Matrix | None = None) -> tuple[Matrix, Pull]:
         """The matrix that `self(A, B)` gives, and its derivatives as a `Pull`; the caller may not write into it.
 

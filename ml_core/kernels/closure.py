@@ -143,6 +143,14 @@ class ScaleKernel(_OfOne):
         """That of the term, scaled."""
         return np.asarray(self.factor * self.term.squared_distances(A, B))
 
+    def ranks(self, A: Matrix, B: Matrix) -> Matrix:
+        """Those of the term."""
+        return np.asarray(self.term.ranks(A, B))
+
+    def distances_of(self, ranks: Matrix) -> Matrix:
+        """Those of the term, scaled."""
+        return np.asarray(self.factor * self.term.distances_of(ranks))
+
     @property
     def bounded(self) -> bool:  # type: ignore[override]
         """Whether the term is, and the factor is moderate."""
@@ -240,6 +248,14 @@ class SubsetKernel(_OfOne):
     def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
         """That of the term, on those columns."""
         return np.asarray(self.term.squared_distances(self._of(A), self._of(B)))
+
+    def ranks(self, A: Matrix, B: Matrix) -> Matrix:
+        """Those of the term, on those columns."""
+        return np.asarray(self.term.ranks(self._of(A), self._of(B)))
+
+    def distances_of(self, ranks: Matrix) -> Matrix:
+        """Those of the term."""
+        return np.asarray(self.term.distances_of(ranks))
 
     def diag(self, A: Matrix) -> Vector:
         """Diagonal on those columns."""

@@ -143,6 +143,14 @@ class MapKernel(Kernel):
         """That of the term, between the mapped rows."""
         return np.asarray(self.term.squared_distances(self._of(A), self._of(B)))
 
+    def ranks(self, A: Matrix, B: Matrix) -> Matrix:
+        """Those of the term, between the mapped rows."""
+        return np.asarray(self.term.ranks(self._of(A), self._of(B)))
+
+    def distances_of(self, ranks: Matrix) -> Matrix:
+        """Those of the term."""
+        return np.asarray(self.term.distances_of(ranks))
+
     def diag(self, A: Matrix) -> Vector:
         """Diagonal of the mapped rows."""
         return np.asarray(self.term.diag(self._of(A)))

@@ -11,7 +11,8 @@ from pydantic import Field
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidParameter
 from ml_core.kernels.base import Kernel, Pull
-from ml_core.kernels.stationary import TWO_PI, Length, median_distance, squared_distances
+from ml_core.kernels.distances import median_distance, squared_distances
+from ml_core.kernels.stationary import TWO_PI, Length
 from ml_core.kernels.traces import weighted_gaps
 
 

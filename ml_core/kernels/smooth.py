@@ -7,10 +7,12 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
+from scipy.special import gammainc
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.kernels.base import Pull
-from ml_core.kernels.stationary import Lengths, LengthScale, fast_squared_distances
+from ml_core.kernels.distances import fast_squared_distances
+from ml_core.kernels.stationary import Lengths, LengthScale
 from ml_core.kernels.traces import weighted_gaps
 from ml_core.numerics.exponential import decayed
 
@@ -50,6 +52,13 @@ class MaternKernel(Lengths):
         return once + (s * s / 3.0) * decay, (5.0 / 3.0) * once if slope else None
 
 
+    def _short(self, r2: Matrix) -> Matrix:
+        """By the incomplete gamma function, P(m, s) = 1 - e^-s Σ_{i<m} sⁱ/i!."""
+        s = np.sqrt(np.minimum(2.0 * self.nu * r2, FAR))
+        short = gammainc(self.nu + 0.5, s)
+        return np.asarray(short + (s * s / 6.0) * np.exp(-s) if self.nu == 2.5 else short)
+
+
 @dataclass(frozen=True)
 class RationalQuadraticKernel(Lengths):
     """(1 + r²/(2 alpha))^-alpha: Gaussian kernels of many lengths, mixed; the Gaussian one as alpha grows."""
@@ -63,6 +72,9 @@ class RationalQuadraticKernel(Lengths):
         r2 /= 2.0 * self.alpha
         logs = np.log1p(r2)
         return np.exp(-self.alpha * logs), np.exp(-(self.alpha + 1.0) * logs) if slope else None
+
+    def _short(self, r2: Matrix) -> Matrix:
+        return np.asarray(-np.expm1(-self.alpha * np.log1p(r2 / (2.0 * self.alpha))))
 
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
         S, T = self._scaled(A, B)

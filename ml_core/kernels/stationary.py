@@ -9,23 +9,27 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import cdist
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidParameter
 from ml_core.kernels.base import Kernel, Pull
+from ml_core.kernels.distances import (
+    BLOCK,
+    EPS,
+    EXPANSION_COLUMNS,
+    EXPANSION_ERROR,
+    fast_squared_distances,
+    median_distance,
+    squared_distances,
+)
 from ml_core.kernels.traces import nearer, row_gaps, weighted_gaps
 from ml_core.numerics.exponential import decayed, gaussian_of_products
 from ml_core.parallel import team
 
-EPS = float(np.finfo(float).eps)
-EXPANSION_ERROR = 1e-12
-EXPANSION_COLUMNS = 24
 PRODUCT_COLUMNS = 6
-BLOCK = 64
 SPREAD_ROWS = 1500
 NEAR = 0.01
-MEDIAN_ROWS = 1000
 SHORT = 1e100
 TWO_PI = 2.0 * np.pi
 
@@ -55,40 +59,6 @@ LengthScale = Annotated[
 ]
 
 
-def median_distance(X: Matrix) -> float:
-    """Median Euclidean distance of pairs among at most 1000 evenly spaced rows; 1 when it is 0 or there is no pair."""
-    rows = X[np.linspace(0, len(X) - 1, min(len(X), MEDIAN_ROWS)).astype(np.int64)]
-    middle = float(np.median(pdist(rows))) if len(rows) > 1 else 0.0
-    return middle if middle > 0 else 1.0
-
-
-def squared_distances(A: Matrix, B: Matrix) -> Matrix:
-    """(n, m) ‖aᵢ - bⱼ‖², by subtraction: exact to rounding however far the rows lie from the origin. O(n m d)."""
-    return np.asarray(cdist(A, B, "sqeuclidean"))
-
-
-def fast_squared_distances(A: Matrix, B: Matrix) -> Matrix:
-    """The same with absolute error below 1e-12: in many columns by expansion about the mean, where that is good enough.
-
-    ‖a‖² + ‖b‖² - 2 a·b runs at the speed of matrix products, but loses about 4 eps (‖a‖² + ‖b‖²).
-    """
-    if A.shape[1] < EXPANSION_COLUMNS:
-        return squared_distances(A, B)
-    centre = B.mean(axis=0)
-    P = A - centre
-    Q = P if A is B else B - centre
-    p, q = np.einsum("ij,ij->i", P, P), np.einsum("ij,ij->i", Q, Q)
-    if not 4 * EPS * (p.max(initial=0.0) + q.max(initial=0.0)) <= EXPANSION_ERROR:
-        return squared_distances(A, B)
-    out = P @ Q.T
-    out *= -2.0
-    for i in range(0, len(out), BLOCK):  # p + q first: the sum is then the same on both sides of the diagonal
-        block = out[i : i + BLOCK]
-        block += p[i : i + BLOCK, None] + q
-        np.maximum(block, 0.0, out=block)
-    return np.asarray(out)
-
-
 class Radial(Kernel):
     """A function of the scaled distance r = ‖(x - z) / length‖; a family gives `_of(A, B)` on scaled rows."""
 
@@ -99,6 +69,22 @@ class Radial(Kernel):
     @abstractmethod
     def _of(self, A: Matrix, B: Matrix) -> Matrix:
         """(n, m) values for rows in units of the length."""
+
+    @abstractmethod
+    def _short(self, r2: Matrix) -> Matrix:
+        """1 - k(r²) without cancellation."""
+
+    def ranks(self, A: Matrix, B: Matrix) -> Matrix:
+        """r², of which k falls: it orders also rows so near or far that their k round to one value."""
+        return squared_distances(*self._scaled(A, B))
+
+    def distances_of(self, ranks: Matrix) -> Matrix:
+        """2 (1 - k)."""
+        return np.asarray(2.0 * self._short(ranks))
+
+    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
+        """2 (1 - k) without cancellation."""
+        return self.distances_of(self.ranks(A, B))
 
     @abstractmethod
     def _inverse_length(self) -> Any:
@@ -201,13 +187,8 @@ class RBFKernel(Lengths):
 
     name = "rbf"
 
-    def squared_distances(self, A: Matrix, B: Matrix) -> Matrix:
-        """2 (1 - k) without cancellation."""
-        r2 = squared_distances(*self._scaled(A, B))
-        r2 *= -0.5
-        np.expm1(r2, out=r2)
-        r2 *= -2.0
-        return r2
+    def _short(self, r2: Matrix) -> Matrix:
+        return np.asarray(-np.expm1(-0.5 * r2))
 
     def _profile(self, r2: Matrix, slope: bool) -> tuple[Matrix, Matrix | None]:
         K = decayed(r2, -0.5)
@@ -251,6 +232,9 @@ class ExponentialKernel(Radial):
 
     def _of(self, A: Matrix, B: Matrix) -> Matrix:
         return decayed(cdist(A, B), -1.0)
+
+    def _short(self, r2: Matrix) -> Matrix:
+        return np.asarray(-np.expm1(-np.sqrt(r2)))
 
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
         S, T = self._scaled(A, B)
