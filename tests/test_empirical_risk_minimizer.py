@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from ml_core import naming
 from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.linear.empirical_risk_minimizer import EmpiricalRiskMinimizer
 from tests.least_squares import KNOWN_X, KNOWN_Y
@@ -87,7 +88,17 @@ def test_the_logistic_choice_is_logistic_regression():
                                aggregation="weighted_sum").fit(X, y)  # fmt: skip
     peer = LogisticRegression(C=1 / 0.02, tol=1e-10, max_iter=5000).fit(X, y)
     np.testing.assert_allclose(m.predict(X), peer.predict_proba(X)[:, 1], atol=1e-5)
-    assert m.equals_ == "logistic_regression"
+    assert m.equals_ == "penalized_logistic_regression"
+    assert EmpiricalRiskMinimizer(function="logistic", loss="logistic").fit(X, y).equals_ == "logistic_regression"
+    rows = m.diagnostics(X, y).tables["coefficients"].rows
+    assert [row[:2] for row in rows] == [["intercept", m.intercept_], *([j, w] for j, w in enumerate(m.coef_))]
+
+
+def test_terms_of_polynomials_are_named():
+    with naming.use(["age"]):
+        m = EmpiricalRiskMinimizer(function="polynomial", degree=3).fit([[1.0], [2], [3], [4], [5]], [1.0, 3, 2, 5, 4])
+        table = m.diagnostics([[1.0], [2], [3], [4], [5]], [1.0, 3, 2, 5, 4]).tables["coefficients"]
+    assert [row[1] for row in table.rows] == ["intercept", "age", "age^2", "age^3"]
 
 
 def test_the_largest_log_loss_of_overlapping_rows_is_that_of_no_knowledge_and_separable_rows_are_told():

@@ -28,6 +28,8 @@ def test_the_bisector_of_two_means():
     model = CentroidClassifier().fit(FOUR, ["x+", "x+", "x", "x"])
     np.testing.assert_allclose(model.coef_, [[3, 1]], rtol=1e-15)
     np.testing.assert_allclose(model.intercept_, [-10], rtol=1e-15)
+    table = model.diagnostics(FOUR, ["x+", "x+", "x", "x"]).tables["coefficients"]
+    assert [row[:3] for row in table.rows] == [["x+", "intercept", -10.0], ["x+", 0, 3.0], ["x+", 1, 1.0]]
     rows = model.diagnostics(FOUR, ["x+", "x+", "x", "x"]).tables["boundaries"].rows
     assert rows == [["x", "x+", pytest.approx(10**0.5), pytest.approx(-10), pytest.approx(10**0.5)]]
 

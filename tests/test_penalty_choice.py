@@ -213,11 +213,11 @@ def test_mallows_cp_measures_against_the_fit_without_penalty(q: int):
     m = RidgeRegression(alpha=3.0).fit(X, y)
     report = m.diagnostics(X, y)
     rss = ((Y - m.predict(X).reshape(50, -1)) ** 2).sum(axis=0)
-    want = rss / noise - 50 + 2 * m.effective_parameters_
+    want = (rss + 2 * m.effective_parameters_ * noise) / 50
     np.testing.assert_allclose([row[6] for row in report.tables["outputs"].rows], want, rtol=1e-9)
     assert report.summary["mallows_cp"] == pytest.approx(want[0])
     tiny = RidgeRegression(alpha=1.0, alphas=[0.0, 1.0]).fit(X, y).diagnostics(X, y)
-    assert tiny.curves["path"]["mallows_cp"][0] == pytest.approx(6.0)
+    assert tiny.curves["path"]["mallows_cp"][0] == pytest.approx(np.mean(noise * (44 + 12) / 50))
     rows = report.tables["coefficients"].rows
     assert len(rows) == 6 * q
     assert rows[0][:3] == [0, "intercept", pytest.approx(np.atleast_1d(m.intercept_)[0])]

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 from scipy.special import expit
 
+from ml_core import naming
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import Cost, Regressor
 from ml_core.capabilities import Weighted
@@ -96,7 +97,8 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
         Z = self._columns(X)
         self.equals_, self.model_ = self._named()
         if self.model_ is not None:
-            self.model_.fit(Z, y, sample_weight=s)
+            with naming.use(self._names(X.shape[1])):
+                self.model_.fit(Z, y, sample_weight=s)
             self.coef_, self.intercept_ = self.model_.coef_, float(self.model_.intercept_)
             self.notices_ += self.model_.notices_
             self.starts_, self.n_iter_ = [], int(getattr(self.model_, "n_iter_", 1))
@@ -112,7 +114,8 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
             raise InvalidParameter(text, [Issue("/params/loss", "incompatible", text)])
         bad = np.flatnonzero((y < 0) | (y > 1))
         if len(bad):
-            raise InvalidData(f"the logistic loss needs targets from 0 to 1; row {bad[0]} has {y[bad[0]]:g}")
+            text = f"the logistic loss needs targets from 0 to 1; row {bad[0]} has {y[bad[0]]:g}"
+            raise InvalidData(text, [Issue("/target", "out_of_domain", text)])
 
     def _columns(self, X: Matrix) -> Matrix:
         return X if self.basis_ is None else np.asarray(self.basis_.transform(X))
@@ -127,8 +130,8 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
         (l1, l2), free = self._strength(), self.fit_intercept
         scale: Any = "mean" if self.aggregation == "mean" else "sum"
         if self.function == "logistic":
-            smooth = self.loss == "logistic" and self.aggregation != "max" and self.penalty != "l1"
-            return ("logistic_regression" if smooth else ""), None
+            named = self.loss == "logistic" and self.aggregation != "max"
+            return ("penalized_" * (l1 + l2 > 0) + "logistic_regression" if named else ""), None
         if self.aggregation == "max":
             none = self.penalty == "none" or self.alpha == 0
             return ("minimax_regression", MinimaxRegression(fit_intercept=free)) if none else ("", None)
@@ -194,11 +197,8 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
         Z = self._columns(X)
-        if self.model_ is None:
-            out = Diagnostics(certificates=[self._probe(Z, y, s)])
-        else:
-            out = self.model_.diagnostics(Z, y, s)
-            out.warnings = [n for n in out.warnings if n not in self.notices_]
+        with naming.use(self._names(X.shape[1])):
+            out = self._report(Z, y, s)
         r = y - self._predict(X)
         out.summary |= {
             "rows": len(X), "objective": self._objective(Z, y, s), "iterations": self.n_iter_,
@@ -208,6 +208,24 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
         rows = [[self.equals_ or None, k, str(v)] for k, v in params] or [[self.equals_ or None, None, None]]
         out.tables["equals"] = Table(("algorithm", "parameter", "value"), rows)
         out.tables["starts"] = Table(("start", "objective"), [[i, v] for i, v in enumerate(self.starts_)])
+        return out
+
+    def _names(self, d: int) -> list[str] | tuple[str, ...] | None:
+        if self.basis_ is None:
+            return naming.current()
+        return list(self.basis_.get_feature_names_out(naming.current() or [f"x{j}" for j in range(d)]))
+
+    def _report(self, Z: Matrix, y: Vector, s: Vector) -> Diagnostics:
+        """That of the algorithm it equals; else a certificate and the coefficients."""
+        if self.model_ is not None:
+            out: Diagnostics = self.model_.diagnostics(Z, y, s)
+            out.warnings = [n for n in out.warnings if n not in self.notices_]
+            return out
+        out = Diagnostics(certificates=[self._probe(Z, y, s)])
+        terms: list[tuple[str | int, float]] = [("intercept", self.intercept_)] if self.fit_intercept else []
+        rows = [[t, w, None, "this risk is no likelihood, or its minimum has no normal limit: no classical errors"]
+                for t, w in [*terms, *enumerate(self.coef_.tolist())]]  # fmt: skip
+        out.tables["coefficients"] = naming.told(Table(("term", "estimate", "standard_error", "reason"), rows))
         return out
 
     def _probe(self, Z: Matrix, y: Vector, s: Vector) -> Certificate:

@@ -155,8 +155,10 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         return found
 
     def _exposed(self, width: int) -> Exposed:
-        if self.exposure is not None and (self.exposure >= width or width < 2):
-            text = f"exposure is column {self.exposure} of {width}: it must be one of them, beside a feature"
+        alone = width < 2 and not self.fit_intercept
+        if self.exposure is not None and (self.exposure >= width or alone):
+            beside = ", beside a feature or an intercept" if alone else ""
+            text = f"exposure is column {self.exposure} of {width}: it must be one of them{beside}, counted from 0"
             raise InvalidParameter(text, [Issue("/params/exposure", "no_column", text)])
         return Exposed(self.exposure)
 
@@ -219,9 +221,10 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         slopes = found[: problem.X.shape[1]] / problem.columns.scale
         self.unbounded_direction_[self._kept(len(slopes))] = slopes
         used = np.flatnonzero(np.abs(self.unbounded_direction_ * self.scale_) > 1e-6).tolist()
-        self._note("unbounded", f"along columns {listed(used)} the likelihood rises for ever: some rows' means go to "
-                   "the end of their range (a group without events, or separated classes), and so does a coefficient; "
-                   "the fit stopped at a finite point, whose means are right to rounding",
+        where = f"columns {listed(used)}" if used else "the intercept"
+        self._note("unbounded", f"along {where} the likelihood rises for ever: some rows' means go to the end of their "
+                   "range (a group without events, or separated classes), and so does a coefficient; the fit stopped "
+                   "at a finite point, whose means are right to rounding",
                    "set alpha > 0 (a penalty), or drop these columns; see unbounded_direction_")  # fmt: skip
 
     def _note_findings(self, begin: Begin) -> None:

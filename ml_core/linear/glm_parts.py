@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.errors import InvalidData
+from ml_core.errors import InvalidData, Issue
 from ml_core.linear.glm_families import Family
 from ml_core.linear.linear_regression import LinearRegression
 from ml_core.losses.squared import Squared
@@ -56,8 +56,9 @@ def exposure_of(X: Matrix, column: int) -> Vector:
     E = X[:, column]
     bad = np.flatnonzero(E <= 0)
     if len(bad):
-        raise InvalidData(f"column {column} holds exposures, which are above 0; row {bad[0]} has {E[bad[0]]:g}"
-                          f"{'' if len(bad) == 1 else f', and {len(bad) - 1} more rows are not'}")  # fmt: skip
+        more = "" if len(bad) == 1 else f", and {len(bad) - 1} more rows are not"
+        text = f"column {listed([column])} holds exposures, which are above 0; row {bad[0]} has {E[bad[0]]:g}{more}"
+        raise InvalidData(text, [Issue("/params/exposure", "not_positive", text)])
     return E
 
 
@@ -75,8 +76,10 @@ class BeginPart:
         legal = self.family.domain.contains(share)
         if not legal.all():
             bad = np.flatnonzero(~legal)
-            raise InvalidData(f"targets of this family are {self.family.targets}; not so are those of rows "
-                              f"{listed(bad[:SHOWN].tolist())} (first: {y[bad[0]]:g}), {len(bad)} in all")  # fmt: skip
+            rows = ", ".join(map(str, bad[:SHOWN]))
+            text = (f"targets of this family are {self.family.targets}; not so are those of rows {rows} "
+                    f"(first: {y[bad[0]]:g}), {len(bad)} in all")  # fmt: skip
+            raise InvalidData(text, [Issue("/target", "outside_family", text)])
 
     def __call__(self, X: Matrix, y: Vector, s: Vector) -> Begin:
         """Of rows, checked."""

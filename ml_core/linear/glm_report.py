@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ml_core.linear.generalized_linear_model import GeneralizedLinearModel
 
 EPS = float(np.finfo(float).eps)
-COLUMNS = ("term", "estimate", "standard_error", "statistic", "p_value", "lower", "upper", "vif", "reason")
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def _summary(family: Family, begin: Begin, found: Figures) -> dict[str, float | 
     deviance, null = found.sums.each[3], found.sums.each[8]
     total = begin.weight
     ll = family.log_likelihood(found.sums.each[5], total, found.dispersion)
-    k = found.parameters + family.free_dispersion
+    k = found.parameters
     return {
         "rows": begin.columns.rows, "weight": total, "exposure": begin.columns.total, "parameters": found.parameters,
         "deviance": deviance, "null_deviance": null, "explained_deviance": 1 - deviance / null if null > 0 else None,
@@ -136,4 +135,5 @@ def _table(
         why = reason or ("collinear" if flat[j] else None if np.isfinite(cov[j, j]) else "overflow")
         rows.append([name, *wald(float(raw[j]), float(cov[j, j]), why,
                                  found.freedom if estimated else np.inf, vif[j])])  # fmt: skip
-    return Table(COLUMNS, rows)
+    ratio = "t" if estimated else "z"
+    return Table(("term", "estimate", "standard_error", ratio, "p", "low", "high", "vif", "reason"), rows)

@@ -12,6 +12,7 @@ from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.linear.lasso_problem import Problem
+from ml_core.linear.linear_inference import mallows
 from ml_core.solvers.unit_columns import Columns
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ def _coefficients(m: Lasso) -> Table:
 
 
 def _criteria(n: float, rss: float, free: float) -> dict[str, float | None]:
-    """AIC and BIC of Gaussian noise whose variance is learned too."""
+    """AIC and BIC of Gaussian noise whose variance is learned, and not counted among the parameters, as elsewhere."""
     if rss <= 0:
         return {"aic": None, "bic": None}
     fit = n * (np.log(2 * np.pi * rss / n) + 1)
-    return {"aic": float(fit + 2 * (free + 1)), "bic": float(fit + np.log(n) * (free + 1))}
+    return {"aic": float(fit + 2 * free), "bic": float(fit + np.log(n) * free)}
 
 
 def _freedom(m: Lasso, Z: Columns, on: np.ndarray) -> float:
@@ -151,9 +152,9 @@ def _path(m: Lasso, problem: Problem, n: float, out: Diagnostics) -> None:
     least, rest = rows[-1][1], n - rows[-1][0] - m.fit_intercept
     out.summary["mallows_cp"] = None
     if least > 0 and rest > 0:
-        curve["mallows_cp"] = [v * rest / least - n + 2 * (k + m.fit_intercept) for k, v, *_ in rows]
-        own = (float(out.summary[name] or 0) for name in ("rss", "effective_parameters"))
-        out.summary["mallows_cp"] = next(own) * rest / least - n + 2 * next(own)
+        curve["mallows_cp"] = [mallows(v, k + m.fit_intercept, least / rest, n) for k, v, *_ in rows]
+        rss, free = (float(out.summary[name] or 0) for name in ("rss", "effective_parameters"))
+        out.summary["mallows_cp"] = mallows(rss, free, least / rest, n)
     out.curves["path"] = curve
     table = [[place + 1, j, alpha] for place, (j, alpha) in enumerate(entered.items())]
     out.tables["entry_order"] = Table(("order", "column", "alpha"), table)

@@ -19,7 +19,7 @@ LEVEL = 0.95
 NOT_IN_MEMORY = Notice("rows_not_in_memory", "leverages, residuals and Cook's distances take all rows in memory and "
                        "are not given", "ask for the diagnostics of a sample of the rows")  # fmt: skip
 SETTLED = 1e-9  # a Newton step this small leaves rounding
-COLUMNS = ("score", "term", "estimate", "standard_error", "z", "p_value", "lower", "upper", "vif", "reason")
+COLUMNS = ("score", "term", "estimate", "standard_error", "z", "p", "low", "high", "vif", "reason")
 
 
 @dataclass(frozen=True)

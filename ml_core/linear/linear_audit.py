@@ -74,6 +74,7 @@ def audit(m: LinearRegression) -> Passes:
     out.certificates = _certificates(m, t)
     out.tables["coefficients"] = linear_inference.coefficients(m, about[:d])
     out.tables["outputs"] = Table(("output", *outputs[0]), [[k, *o.values()] for k, o in enumerate(outputs)])
+    out.tables["solver"] = linear_inference.solver(m)
     if m.aliased_:
         out.tables["aliased_columns"] = Table(("column",), [[j] for j in m.aliased_])
     out.warnings.append(Notice("rows_not_in_memory", "leverages, studentised residuals, Cook's distances, errors "

@@ -11,6 +11,9 @@ from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Diagnostics, Table
 
 MOST_CLASSES = 20
+MOST_TERMS = 10_000
+"""Coefficients listed; of more those of the largest size."""
+NO_ERRORS = "no likelihood: no classical errors"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,21 @@ def outline(m: Any, t: Decisions) -> Diagnostics:
     truth = [[c, *row] for c, row in zip(names, t.confusion.tolist(), strict=True)]
     out.tables["confusion"] = Table(("true_class", *map(str, names)), truth)
     out.tables["boundaries"] = boundaries(m)
+    out.tables["coefficients"] = coefficients(m)
     return out
+
+
+def coefficients(m: Any) -> Table:
+    """Of each score its normal w and intercept b; of two classes the one score, positive for the second."""
+    names, (scores, d) = m.classes_.tolist(), m.coef_.shape
+    labels = names[1:] if scores == 1 else names
+    most = max(MOST_TERMS // scores, 1)
+    rows: list[list[Any]] = []
+    for label, w, b in zip(labels, m.coef_, m.intercept_, strict=True):
+        kept = range(d) if d <= most else np.sort(np.argsort(-np.abs(w), kind="stable")[:most]).tolist()
+        rows += [[label, "intercept", float(b), None, NO_ERRORS]]
+        rows += [[label, int(j), float(w[j]), None, NO_ERRORS] for j in kept]
+    return Table(("score", "term", "estimate", "standard_error", "reason"), rows)
 
 
 def boundaries(m: Any) -> Table:

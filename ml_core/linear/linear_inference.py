@@ -91,12 +91,19 @@ def diagnose(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector) -> Diagnostic
         out.tables["aliased_columns"] = Table(("column",), [[j] for j in m.aliased_])
     if m.powers_:
         out.tables["exact_powers"] = Table(("column", "base", "exponent"), [list(q) for q in m.powers_])
+    out.tables["solver"] = solver(m)
     out.traces = {f"objective_{k}" if k else "objective": a.trace for k, a in enumerate(m.solutions_)}
     if m.solutions_[0].reason == "direct":
         out.traces = {"relative_correction": m.solutions_[0].trace}
     out.curves = _curves(e)
     out.matrices = _matrices(m, X, s, sizes)
     return out
+
+
+def solver(m: LinearRegression) -> Table:
+    """The solver that gave the answer of each output, its iterations (refinements of a direct one), why it ended."""
+    rows = [[k, m.solver_, a.n_iter, a.reason] for k, a in enumerate(m.solutions_)]
+    return Table(("output", "solver", "iterations", "stopped_by"), rows)
 
 
 def _augmented(m: LinearRegression, X: Matrix) -> Matrix:
@@ -124,9 +131,15 @@ def statistics(m: LinearRegression, rss: float, tss: float, logs: float) -> dict
         "rss": rss, "tss": tss, "r2": r2,
         "adjusted_r2": None if r2 is None or m.df_ <= 0 else 1 - (1 - r2) * (n - m.fit_intercept) / m.df_,
         "sigma2_unbiased": rss / m.df_ if m.df_ > 0 else None, "sigma2_mle": mle, "log_likelihood": like,
+        "mallows_cp": mallows(rss, m.rank_, rss / m.df_, n) if m.df_ > 0 else None,
         "aic": None if like is None else 2 * m.rank_ - 2 * like,
         "bic": None if like is None else m.rank_ * float(np.log(n)) - 2 * like,
     }  # fmt: skip
+
+
+def mallows(rss: Any, parameters: Any, noise: Any, n: float) -> Any:
+    """Mallows's Cp, (RSS + 2 M σ²)/n, with M parameters and the noise variance σ² of the largest model."""
+    return (rss + 2 * parameters * noise) / n
 
 
 def _top(v: Vector) -> float | None:
@@ -159,16 +172,16 @@ def _none(v: Any) -> Any:
     return None if isinstance(v, float) and not np.isfinite(v) else v
 
 
-def _reason(m: LinearRegression, j: int, k: int) -> str:
+def _reason(m: LinearRegression, j: int, k: int) -> str | None:
     if np.isnan(m.deviations_[j]):
         return "not estimable: the column is a combination of others"
     if m.df_ <= 0:
         return "no residual degrees of freedom"
-    return "" if m.sigma2_[k] > 0 else "the fit is exact"
+    return None if m.sigma2_[k] > 0 else "the fit is exact"
 
 
 def _inference(m: LinearRegression, w: float, j: int, k: int) -> list[float | None]:
-    if _reason(m, j, k) not in ("", "the fit is exact"):
+    if _reason(m, j, k) not in (None, "the fit is exact"):
         return [None] * 5
     se = float(m.deviations_[j] * np.sqrt(m.sigma2_[k]))
     half = se * float(stdtrit(m.df_, 0.5 + LEVEL / 2))
@@ -198,12 +211,7 @@ def _certificates(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector, e: Resid
     angle = np.abs(A.T @ (s[:, None] * e.raw)) / size[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = np.where(length > 0, angle / length, 0.0).max(initial=0.0)
-        stop = (
-            m.tol
-            * np.abs(A.T @ (s[:, None] * Y)).max(initial=0.0)
-            * (1 + np.abs(m.center_).max())
-            / size.min(initial=np.inf)
-        )
+        stop = m.tol * _first_gradient(m, X, Y, s) * (1 + np.abs(m.center_).max()) / size.min(initial=np.inf)
         noise = noise + (stop if m.solutions_[0].reason != "direct" else 0.0)
         slack = np.where(length > 0, np.minimum(noise / length, 1.0), 0.0).max()
     out = [
@@ -215,6 +223,11 @@ def _certificates(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector, e: Resid
     if m.aliased_:
         out.append(_least_norm(m, X))
     return out
+
+
+def _first_gradient(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector) -> float:
+    """Largest partial derivative at w~ = 0, the unit in which iterations stop; centred columns differ from raw ones."""
+    return float(np.abs(_augmented(m, X).T @ (s[:, None] * Y)).max(initial=0.0))
 
 
 def _least_norm(m: LinearRegression, X: Matrix) -> Certificate:

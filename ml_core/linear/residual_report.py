@@ -51,7 +51,7 @@ def report(m: ResidualRegression, X: Matrix, y: Vector, s: Vector) -> Diagnostic
 
 
 def coefficients(
-    m: ResidualRegression, D: StandardDesign, s: Vector, factor: float | None, reason: str = ""
+    m: ResidualRegression, D: StandardDesign, s: Vector, factor: float | None, reason: str | None = None
 ) -> tuple[Table, Matrix | None]:
     """The table, and Cov(b, w) = `factor` (A~ᵀSA~)⁻¹ in the units of the table; without a factor errors are null."""
     b = float(m.intercept_)
@@ -70,7 +70,7 @@ def coefficients(
         z = values[j] / se if se > 0 else None
         half = se * float(ndtri(0.5 + LEVEL / 2))
         p = None if z is None else 2 * float(ndtr(-abs(z)))
-        why = "" if se > 0 else "the fit is exact"
+        why = None if se > 0 else "the fit is exact"
         rows.append([term, values[j], se, z, p, values[j] - half, values[j] + half, why])
     return Table(("term", "estimate", "standard_error", "z", "p", "low", "high", "reason"), rows), C
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
+from ml_core.linear.linear_inference import mallows
 from ml_core.solvers.shrinkage import Shrinkage
 from ml_core.statistics import Moments
 from ml_core.sums import Passes
@@ -112,7 +113,7 @@ def audit(m: PenalisedSquares) -> Passes:
     free, found = m.effective_parameters_, m._shrinkage()
     noise = _noise(m, found)
     outputs = [[k, float(r), float(v), 1 - float(r / v) if v > 0 else None, *_criteria(n, float(r), m),
-                None if noise is None else float(r / noise[k]) - n + 2 * free]
+                None if noise is None else float(mallows(r, free, noise[k], n))]
                for k, (r, v) in enumerate(zip(t.rss, tss, strict=True))]  # fmt: skip
     out = Diagnostics(summary={
         "rows": t.targets.rows, "observations": n, "alpha": m.alpha_, "effective_parameters": free,
@@ -155,10 +156,10 @@ def _coefficients(m: PenalisedSquares) -> Table:
 
 
 def _criteria(n: float, rss: float, m: PenalisedSquares) -> tuple[float | None, float | None]:
-    """AIC and BIC of Gaussian noise, with effective parameters."""
+    """AIC and BIC of Gaussian noise, with effective parameters; its variance is not counted, as elsewhere."""
     if rss <= 0:
         return None, None
-    fit, free = n * (np.log(2 * np.pi * rss / n) + 1), m.effective_parameters_ + 1
+    fit, free = n * (np.log(2 * np.pi * rss / n) + 1), m.effective_parameters_
     return float(fit + 2 * free), float(fit + np.log(n) * free)
 
 
@@ -192,7 +193,7 @@ def _path(m: PenalisedSquares, found: Shrinkage) -> tuple[dict[str, Any], Matrix
     }  # fmt: skip
     noise = _noise(m, found)
     if noise is not None:
-        curve["mallows_cp"] = (found.rss(alphas) / noise).mean(axis=1) - m.sums_.triangle.total + 2 * free
+        curve["mallows_cp"] = mallows(found.rss(alphas), free[:, None], noise, m.sums_.triangle.total).mean(axis=1)
     return curve, np.array([w[:SHOWN, 0] for w in fits])
 
 

@@ -121,7 +121,8 @@ class Centred:
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """Centres, and one function value for each cell of the output."""
         width = float(self._width(d))
-        search = 3.0 * STARTS * 20 * n * width if self.centers == "k_means" else 50.0 * n * d
+        clustering = isinstance(self.centers, str) and self.centers == "k_means"
+        search = 3.0 * STARTS * 20 * n * width if clustering else 50.0 * n * d
         return Cost(flops=search + 40.0 * n * width, memory_bytes=16.0 * n * width)
 
 
