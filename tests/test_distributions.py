@@ -29,7 +29,7 @@ from ml_core.distributions.negative_binomial import NegativeBinomial
 from ml_core.distributions.normal import MultivariateNormal, Normal
 from ml_core.distributions.normal_inverse_gamma import NormalInverseGamma
 from ml_core.distributions.poisson import Poisson
-from ml_core.distributions.student import StudentT
+from ml_core.distributions.student import MultivariateStudentT, StudentT
 
 
 def V(*values: float) -> np.ndarray:
@@ -99,6 +99,7 @@ OTHERS: dict[str, Distribution] = {
     "bernoulli_rows": Bernoulli(np.array([[0.2, 0.9], [0.5, 0.1]])),
     "dirichlet": Dirichlet(np.array([[1.0, 2.0, 3.0], [8.0, 2.0, 2.0]])),
     "multivariate_normal": MultivariateNormal(np.array([[0.0, 1.0], [2.0, -1.0]]), COVARIANCES),
+    "multivariate_student_t": MultivariateStudentT(np.array([[0.0, 1.0], [2.0, -1.0]]), COVARIANCES, V(4, 6)),
     "normal_inverse_gamma": NormalInverseGamma(np.array([[0.0, 1.0], [2.0, -1.0]]), COVARIANCES, V(4, 6), V(2, 3)),
     "empirical": Empirical(np.array([[3.0, 1.0, 2.0, 2.0], [0.0, 0.0, 5.0, -1.0]])),
     "categorical": Categorical(["a", "b", "c"], np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])),

@@ -11,6 +11,7 @@ from scipy.special import gammaln, stdtrit
 from ml_core.arrays import Vector
 from ml_core.certificates import plain
 from ml_core.distributions.base import Distribution
+from ml_core.numerics.cholesky import Cholesky
 
 
 @dataclass(frozen=True)
@@ -66,3 +67,50 @@ class StudentT(Distribution):
         """(n_samples, n) draws."""
         shape = (n_samples, *np.shape(self.location))
         return np.asarray(self.location + self.scale * rng.standard_t(np.broadcast_to(self.degrees_of_freedom, shape)))
+
+
+@dataclass(frozen=True)
+class MultivariateStudentT(Distribution):
+    """location (n, d) and scale matrix (n, d, d) with degrees_of_freedom (n,): normal draws over √(χ²_ν/ν)."""
+
+    family = "multivariate_student_t"
+    location: Any
+    scale_matrix: Any
+    degrees_of_freedom: Any
+
+    def _marginal(self) -> StudentT:
+        sizes = np.sqrt(np.diagonal(self.scale_matrix, axis1=1, axis2=2))
+        freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=float)[:, None], sizes.shape)
+        return StudentT(np.asarray(self.location), sizes, freedom)
+
+    @property
+    def mean(self) -> Any:
+        """(n, d) location; NaN for one degree of freedom or fewer."""
+        return self._marginal().mean
+
+    @property
+    def variance(self) -> Any:
+        """(n, d) variances of the coordinates, ν/(ν-2) of the diagonal."""
+        return self._marginal().variance
+
+    def quantile(self, p: float) -> Any:
+        """(n, d) quantiles of the marginals."""
+        return self._marginal().quantile(p)
+
+    def log_density(self, x: Any) -> Vector:
+        """logΓ((ν+d)/2) - logΓ(ν/2) - d/2 log(νπ) - ½log|S| - (ν+d)/2 log(1 + (x-m)ᵀS⁻¹(x-m)/ν), x (n, d)."""
+        out = np.empty(len(self))
+        for i, (m, S, v) in enumerate(zip(self.location, self.scale_matrix, self.degrees_of_freedom, strict=True)):
+            factor, d = Cholesky.of(S), len(m)
+            square = factor.quadratic((x[i] - m)[None])[0]
+            out[i] = gammaln((v + d) / 2) - gammaln(v / 2) - 0.5 * (d * np.log(v * np.pi) + factor.logdet)
+            out[i] -= (v + d) / 2 * np.log1p(square / v)
+        return out
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        """(n_samples, n, d) draws."""
+        freedom = np.asarray(self.degrees_of_freedom, dtype=float)
+        z = rng.standard_normal((n_samples, *np.shape(self.location)))
+        roots = np.stack([Cholesky.of(np.asarray(S)).L for S in self.scale_matrix])
+        stretch = np.sqrt(freedom / rng.chisquare(freedom, size=(n_samples, len(freedom))))
+        return np.asarray(self.location + np.einsum("nij,snj->sni", roots, z) * stretch[..., None])

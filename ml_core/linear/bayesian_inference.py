@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import null_space, svd
-from scipy.special import ndtri
+from scipy.special import gammaln, ndtri, stdtrit
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
@@ -54,7 +54,7 @@ class Tallied:
         """Of the rows of X."""
         m, post = self.model, self.model.posterior_
         r = y - m._predict(X)
-        half = ndtri(0.5 + LEVEL / 2) * np.sqrt(m.noise_variance_ + (m._roots(X) ** 2).sum(axis=1))
+        half = _width(m) * np.sqrt(m.noise_variance_ + (m._roots(X) ** 2).sum(axis=1))
         A = np.hstack([np.full((len(X), 1), float(m.fit_intercept)), X - post.center])
         noise = ROUNDING * (np.abs(r) + np.abs(post.mean[0]) + np.abs(A[:, 1:]) @ np.abs(m.coef_))
         inside, size = float(s @ (np.abs(r) <= half)), np.abs(A).T @ (s * (np.abs(r) + noise))
@@ -81,15 +81,24 @@ def diagnose(m: BayesianLinearRegression, X: Matrix, y: Vector, s: Vector) -> Di
     return out
 
 
+def _width(m: BayesianLinearRegression) -> float:
+    """Half the central 95 % interval in units of its scale: normal, or Student's t where the noise is learned."""
+    unknown = m.unknown_noise_
+    return float(ndtri(0.5 + LEVEL / 2) if unknown is None else stdtrit(unknown.freedom, 0.5 + LEVEL / 2))
+
+
 def _report(m: BayesianLinearRegression, t: Tally) -> Diagnostics:
     gamma = m.prior_.root.shape[1] - m.posterior_.shrinkage + m.prior_.flat
     tss = float(t.moments.scatter[0, 0]) + (0.0 if m.fit_intercept else t.total * float(t.moments.mean[0]) ** 2)
+    noise = m.noise_variance_ if m.unknown_noise_ is None else m.unknown_noise_.mean
     out = Diagnostics(summary={
         "rows": t.rows, "observations": t.total, "alpha": m.alpha_ if m.prior_covariance is None else None,
-        "noise_variance": m.noise_variance_, "log_evidence": m.log_evidence_, "effective_parameters": gamma,
+        "noise_variance": noise, "log_evidence": m.log_evidence_, "effective_parameters": gamma,
         "rss": t.rss, "r2": 1 - t.rss / tss if tss > 0 else None, "n_iter": m.n_iter_,
         "share_in_95_percent_interval": t.inside / t.total,
     })  # fmt: skip
+    if m.unknown_noise_ is not None:
+        out.summary |= {"noise_shape": m.unknown_noise_.shape, "noise_scale": m.unknown_noise_.scale}
     out.certificates = [_stationary(m, t)]
     if m.hyperparameters == "evidence":
         out.certificates.append(_evidence_gradient(m, t.total))
@@ -97,20 +106,23 @@ def _report(m: BayesianLinearRegression, t: Tally) -> Diagnostics:
     B = m._coefficient_root()
     out.tables["coefficients"] = _table(m, B)
     if len(B) <= 65:
-        out.matrices["posterior_covariance"] = B @ B.T
+        name = "posterior_covariance" if m.unknown_noise_ is None else "posterior_scale_matrix"
+        out.matrices[name] = B @ B.T
     return out
 
 
 def _table(m: BayesianLinearRegression, B: Matrix) -> Table:
-    sd = np.sqrt((B * B).sum(axis=1))
-    w, half = np.concatenate([[m.intercept_], m.coef_]), float(ndtri(0.5 + LEVEL / 2)) * sd
-    prior = np.sqrt((m.prior_.root**2).sum(axis=1))
-    rows = []
+    size, unknown, first = np.sqrt((B * B).sum(axis=1)), m.unknown_noise_, m._noise_prior()
+    w, half = np.concatenate([[m.intercept_], m.coef_]), _width(m) * size
+    prior = [float(v) if first is None else first.deviation(v * first.unit**0.5)
+             for v in np.sqrt((m.prior_.root**2).sum(axis=1))]  # fmt: skip
+    sd = [float(v) if unknown is None else unknown.deviation(v) for v in size]
+    rows: list[list[object]] = []
     for j in range(0 if m.fit_intercept else 1, len(w)):
         flat = j == 0 and m.prior_.flat
-        before = (None, None) if flat else (float(m.prior_.mean[j]), float(prior[j]))
+        before = (None, None) if flat else (float(m.prior_.mean[j]), prior[j])
         term = j - 1 if j else "intercept"
-        rows.append([term, float(w[j]), float(sd[j]), float(w[j] - half[j]), float(w[j] + half[j]), *before])
+        rows.append([term, float(w[j]), sd[j], float(w[j] - half[j]), float(w[j] + half[j]), *before])
     return Table(("term", "mean", "standard_deviation", "low", "high", "prior_mean", "prior_standard_deviation"), rows)
 
 
@@ -133,7 +145,7 @@ def _stationary(m: BayesianLinearRegression, t: Tally) -> Certificate:
 
 
 def _direct_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float:
-    """log N(y | Φm₀, σ²I + ΦS₀Φᵀ); for a flat intercept the density of the contrasts, over √n.
+    """log N(y | Φm₀, σ²I + ΦS₀Φᵀ), a t of learned noise; for a flat intercept the density of the contrasts, over √n.
 
     By the eigenvalues of the covariance, from the singular values of ΦL: a Cholesky factor loses a small σ².
     """
@@ -146,10 +158,17 @@ def _direct_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float
     if not len(e):
         return logs
     U, sizes, _ = svd(B, full_matrices=False)
-    variance, inside = m.noise_variance_ + sizes**2, U.T @ e
-    square = inside**2 @ (1.0 / variance) + np.sum((e - U @ inside) ** 2) / m.noise_variance_
-    logdet = np.log(variance).sum() + (len(e) - len(sizes)) * np.log(m.noise_variance_)
-    return float(logs - 0.5 * (square + logdet + len(e) * LOG_2PI))
+    first = m._noise_prior()
+    noise = m.noise_variance_ if first is None else first.unit
+    sizes = sizes if first is None else sizes * noise**0.5
+    variance, inside = noise + sizes**2, U.T @ e
+    square = inside**2 @ (1.0 / variance) + np.sum((e - U @ inside) ** 2) / noise
+    logdet = np.log(variance).sum() + (len(e) - len(sizes)) * np.log(noise)
+    if first is None:
+        return float(logs - 0.5 * (square + logdet + len(e) * LOG_2PI))
+    v, n = first.freedom, len(e)
+    constant = gammaln((v + n) / 2) - gammaln(v / 2) - 0.5 * n * np.log(v * np.pi)
+    return float(logs + constant - 0.5 * logdet - (v + n) / 2 * np.log1p(square / v))
 
 
 def _evidence_gradient(m: BayesianLinearRegression, total: float) -> Certificate:

@@ -14,8 +14,10 @@ from ml_core.capabilities import HasJointPosterior, HasParameterPosterior, Sampl
 from ml_core.certificates import Diagnostics
 from ml_core.distributions.base import Distribution
 from ml_core.distributions.normal import MultivariateNormal, Normal
+from ml_core.distributions.student import MultivariateStudentT, StudentT
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import bayesian_inference
+from ml_core.linear.unknown_noise import UnknownNoise, learn
 from ml_core.params import MaxIter, RealMatrix, RealVector, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.gaussian_linear import (
@@ -48,10 +50,16 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
     less the digits of the share of the scatter that is left). Integer weights repeat rows. `sample` draws coefficients
     (n, d) and intercepts (n,) from their posterior.
 
+    With `noise_shape` a₀ and `noise_scale` b₀ the noise variance is learned too: σ² ~ InverseGamma(a₀, b₀) and
+    w | σ² ~ N(w₀, σ² S₀), so that the mean is ridge regression with λ = alpha. The posterior is normal-inverse-gamma
+    with a_N = a₀ + n/2 and b_N = b₀ + ½(‖y - Φw_N‖² + (w_N - w₀)ᵀS₀⁻¹(w_N - w₀)); coefficients and outcomes follow
+    Student's t with 2 a_N degrees of freedom.
+
     References
     ----------
     Bishop (2006), Pattern Recognition and Machine Learning, sections 3.3–3.5.
     MacKay (1992), Bayesian interpolation, Neural Computation 4(3).
+    Bernardo, Smith (1994), Bayesian Theory, appendix A.2.
     """
 
     largest = SQUARES
@@ -61,7 +69,8 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
     coef_: Annotated[Vector, "(d,) posterior mean slopes"]
     intercept_: Annotated[float, "posterior mean of the intercept"]
     alpha_: Annotated[float, "prior precision in use (isotropic priors)"]
-    noise_variance_: Annotated[float, "noise variance in use"]
+    noise_variance_: Annotated[float, "noise variance in use; of a learned one the squared scale of its t, b_N/a_N"]
+    unknown_noise_: Annotated[UnknownNoise | None, "posterior of the noise variance, where it has a prior"] = None
     log_evidence_: Annotated[float, "log marginal likelihood, nats"]
     posterior_: Annotated[Posterior, "posterior of (value at the centre, slopes)"]
     prior_: Annotated[Prior, "prior in use"]
@@ -75,6 +84,12 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
         alpha: Annotated[float, Field(gt=0, description="Prior precision of each coefficient (or its start).")] = 1.0,
         noise_variance: Annotated[
             float | None, Field(gt=0, description="Known noise variance, squared target units; estimated when absent.")
+        ] = None,
+        noise_shape: Annotated[
+            float | None, Field(gt=0, description="a₀ of an inverse-gamma prior of the noise variance, with b₀.")
+        ] = None,
+        noise_scale: Annotated[
+            float | None, Field(gt=0, description="b₀, squared target units: its mode is b₀/(a₀ + 1).")
         ] = None,
         hyperparameters: Annotated[
             Literal["given", "evidence"], Field(description="Keep alpha, or maximise the evidence over it and noise.")
@@ -95,6 +110,8 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
     ) -> None:
         self.alpha = alpha
         self.noise_variance = noise_variance
+        self.noise_shape = noise_shape
+        self.noise_scale = noise_scale
         self.hyperparameters = hyperparameters
         self.prior_mean = prior_mean
         self.prior_covariance = prior_covariance
@@ -111,13 +128,30 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
         self.sums_, self.prior_ = moments, self._prior(len(moments.mean) - 1)
         sums = Sums.of(moments, self.fit_intercept)
         self.alpha_, self.n_iter_, self.trace_ = self.alpha, 1, []
-        noise = self.noise_variance or self._ridge_noise(sums)
-        if self.hyperparameters == "evidence":
-            noise = self._maximise(sums, noise)
-        post = posterior(sums, self.prior_, noise)
+        before, self.unknown_noise_ = self._noise_prior(), None
+        if before is not None:
+            post, self.unknown_noise_ = learn(sums, self.prior_, before)
+            noise = self.unknown_noise_.unit
+        else:
+            noise = self.noise_variance or self._ridge_noise(sums)
+            if self.hyperparameters == "evidence":
+                noise = self._maximise(sums, noise)
+            post = posterior(sums, self.prior_, noise)
         self.posterior_, self.noise_variance_, self.log_evidence_ = post, noise, post.log_evidence
         self.coef_ = np.ascontiguousarray(post.mean[1:])
         self.intercept_ = float(post.mean[0] - post.center @ self.coef_)
+
+    def _noise_prior(self) -> UnknownNoise | None:
+        a, b = self.noise_shape, self.noise_scale
+        if a is None and b is None:
+            return None
+        if a is None or b is None:
+            raise _wrong("noise_shape" if a is None else "noise_scale", "give noise_shape and noise_scale, or neither")
+        if self.noise_variance is not None:
+            raise _wrong("noise_variance", "a known noise variance has no prior: leave noise_shape and noise_scale out")
+        if self.hyperparameters == "evidence":
+            raise _wrong("hyperparameters", "evidence sets the noise variance: leave noise_shape and noise_scale out")
+        return UnknownNoise(float(a), float(b))
 
     def _maximise(self, sums: Sums, noise: float) -> float:
         shared = self.bias_prior_variance is None
@@ -184,12 +218,17 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
         return self.posterior_.root[0] + (X - self.posterior_.center) @ self.posterior_.root[1:]
 
     def _posterior(self, X: Matrix) -> Distribution:
-        h = (self._roots(X) ** 2).sum(axis=1)
+        h, unknown = (self._roots(X) ** 2).sum(axis=1), self.unknown_noise_
+        if unknown is not None:
+            freedom = np.full(len(h), unknown.freedom)
+            return StudentT(self._predict(X), np.sqrt(self.noise_variance_ + h), freedom, np.sqrt(h))
         return Normal(self._predict(X), np.sqrt(self.noise_variance_ + h), np.sqrt(h))
 
     def _joint_posterior(self, X: Matrix) -> Distribution:
         B = self._roots(X)
-        return MultivariateNormal(self._predict(X)[None], (B @ B.T + self.noise_variance_ * np.eye(len(X)))[None])
+        mean, C = self._predict(X)[None], (B @ B.T + self.noise_variance_ * np.eye(len(X)))[None]
+        unknown = self.unknown_noise_
+        return MultivariateNormal(mean, C) if unknown is None else MultivariateStudentT(mean, C, [unknown.freedom])
 
     def _coefficient_root(self) -> Matrix:
         """(1 + d, k) root of the covariance of (intercept, slopes)."""
@@ -198,6 +237,9 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
 
     def _parameter_posterior(self) -> dict[str, Distribution]:
         B = self._coefficient_root()
+        if self.unknown_noise_ is not None:
+            every = self.unknown_noise_.marginals(np.concatenate([[self.intercept_], self.coef_]), B)
+            return {k: v for k, v in every.items() if k != "intercept" or self.fit_intercept}
         out: dict[str, Distribution] = {"coefficients": MultivariateNormal(self.coef_[None], (B[1:] @ B[1:].T)[None])}
         if self.fit_intercept:
             out["intercept"] = Normal(np.array([self.intercept_]), np.sqrt((B[:1] ** 2).sum(axis=1)))
@@ -205,7 +247,11 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
 
     def _sample(self, n: int, rng: np.random.Generator) -> tuple[Matrix, Any]:
         B = self._coefficient_root()
-        draws = np.concatenate([[self.intercept_], self.coef_]) + rng.standard_normal((n, B.shape[1])) @ B.T
+        moves = rng.standard_normal((n, B.shape[1])) @ B.T
+        if self.unknown_noise_ is not None:
+            shape = self.unknown_noise_.shape
+            moves *= np.sqrt(shape / rng.gamma(shape, size=(n, 1)))
+        draws = np.concatenate([[self.intercept_], self.coef_]) + moves
         return np.ascontiguousarray(draws[:, 1:]), np.ascontiguousarray(draws[:, 0])
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
