@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from ml_core.arrays import Matrix, Vector
+from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.rng import generator
 from ml_core.validation import check_query
 
@@ -144,7 +144,14 @@ class HasParameterPosterior:
 
 
 class Samples:
-    """A generative model of rows: implement `_sample(n, rng)` → (n, d) array, and optionally labels."""
+    """A generative model: implement `_sample(n, rng)` → (n, d) array, and optionally labels.
+
+    `draws`: whether a draw is a row, the coefficients of the columns, or a function at some rows given to `fit`, of
+    which `sampled_rows_` (r,) has the numbers.
+    """
+
+    draws: ClassVar[Literal["rows", "coefficients", "functions"]] = "rows"
+    sampled_rows_: Codes | None = None
 
     def sample(self, n_samples: int = 1, random_state: int = 0) -> tuple[Matrix, Any]:
         """Draw rows (n, d) and, where the model has them, their classes or components (n,), else None."""

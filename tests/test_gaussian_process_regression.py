@@ -28,6 +28,7 @@ from ml_core.kernels import (
     with_log_parameters,
 )
 from ml_core.linear.bayesian_linear_regression import BayesianLinearRegression
+from ml_core.registry import build
 
 KEPT = {"hyperparameters": "given"}
 
@@ -455,3 +456,20 @@ def test_weights_that_add_up_to_less_than_the_mean_has_coefficients() -> None:
         model = GaussianProcessRegression(mean="linear", n_restarts=0)
         model.fit(X, np.sin(X[:, 0]), sample_weight=np.full(12, 1e-3))
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("method", ["exact", "sparse"])
+def test_draws_name_the_rows_they_are_of(method: str) -> None:
+    """Rows of weight zero and repeated rows count among those given; behind a scaler draws stay functions."""
+    X = np.array([[9.0], [1.0], [2.0], [1.0], [3.0]])
+    y, s = np.array([100.0, 1.0, 2.0, 1.0, 3.0]), np.array([0.0, 1.0, 1.0, 1.0, 1.0])
+    how: dict[str, Any] = {"signal_variance": 4.0, "noise_variance": 1e-6, "hyperparameters": "given", "method": method}
+    m = GaussianProcessRegression(**how).fit(X, y, s)
+    drawn = m.sample(3)[0]
+    assert sorted(m.sampled_rows_) == [1, 2, 4]
+    np.testing.assert_array_equal(X[m.sampled_rows_], m.surface_.rows)
+    np.testing.assert_allclose(drawn, np.tile(y[m.sampled_rows_], (3, 1)), atol=0.02)
+    steps = [{"algorithm": "standard_scaler"}, {"algorithm": "gaussian_process_regression", "params": how}]
+    pipe = build({"algorithm": "pipeline", "params": {"steps": steps}}).fit(X, y)
+    assert pipe.draws == "functions"
+    np.testing.assert_allclose(pipe.sample(1)[0][0], y[pipe.sampled_rows_], atol=0.02)

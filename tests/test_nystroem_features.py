@@ -12,7 +12,6 @@ from ml_core.cluster.kernel_k_means import KernelKMeans
 from ml_core.decomposition.kernel_pca import KernelPCA
 from ml_core.decomposition.principal_component_analysis import PrincipalComponentAnalysis
 from ml_core.errors import OverBudget
-from ml_core.gp.gaussian_process_classification import GaussianProcessClassification
 from ml_core.gp.kernel_logistic_regression import KernelLogisticRegression
 from ml_core.gp.kernel_perceptron import KernelPerceptron
 from ml_core.gp.kernel_ridge_regression import KernelRidgeRegression
@@ -82,7 +81,7 @@ def test_few_rows_come_close_where_the_kernel_is_smooth() -> None:
 
 @pytest.mark.parametrize(("model", "target"), [
     (KernelRidgeRegression(), "number"), (KernelLogisticRegression(), "class"), (KernelPerceptron(), "class"),
-    (KernelPCA(), None), (KernelKMeans(n_clusters=2), None), (GaussianProcessClassification(), "class"),
+    (KernelPCA(), None), (KernelKMeans(n_clusters=2), None),
 ], ids=lambda v: type(v).__name__)  # fmt: skip
 def test_methods_of_n_squared_values_refuse_first_and_name_what_would_work(
     model: Any, target: str | None, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ml_core.arrays import Matrix, Vector
+from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Cost, Regressor
 from ml_core.capabilities import HasJointPosterior, Samples, Weighted
 from ml_core.certificates import Diagnostics
@@ -15,12 +15,23 @@ from ml_core.distributions.base import Distribution
 from ml_core.distributions.normal import MultivariateNormal, Normal
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.gp import exact, gp_notes, gp_report, sparse
+from ml_core.gp.options import (
+    Covariance,
+    ExactRows,
+    Fixed,
+    Hyperparameters,
+    Inducing,
+    Method,
+    Restarts,
+    SearchFactor,
+    Slope,
+)
 from ml_core.gp.search import Run, Space, has_amplitude, search
 from ml_core.gp.surface import Surface
 from ml_core.gp.task import Mean, Task
-from ml_core.kernels import Kernel, KernelSpec, RBFKernel, ScaleKernel, kernel_of
+from ml_core.kernels import Kernel, RBFKernel, ScaleKernel, kernel_of
 from ml_core.numerics.memory import ask, granted
-from ml_core.params import MaxIter, Seed, Tol
+from ml_core.params import MaxIter, Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
 from ml_core.solvers.base import Solution
@@ -54,6 +65,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
     queue = "long"
     largest = SQUARES
     complexity = "O(n³) per evaluation; O(n m²) with m inducing rows"
+    draws = "functions"
     tags = ("nonparametric", "kernel", "bayesian", "probabilistic", "smooth")
 
     surface_: Annotated[Surface, "posterior over functions"]
@@ -63,6 +75,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
     log_marginal_likelihood_: Annotated[float, "nats; of the sparse method, a lower bound"]
     method_: Annotated[str, "exact or sparse"]
     jitter_: Annotated[float, "added to the diagonal to factor it"]
+    sampled_rows_: Annotated[Codes | None, "(r,) numbers of the rows at which `sample` draws functions"]
     runs_: Annotated[list[Run], "climbs of the marginal likelihood"]
     solution_: Solution
     n_iter_: int
@@ -70,9 +83,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
     def __init__(
         self,
         *,
-        kernel: Annotated[
-            KernelSpec | None, Field(description="k; null: Gaussian, its length starting at the median distance.")
-        ] = None,
+        kernel: Covariance = None,
         signal_variance: Annotated[
             float | None,
             Field(gt=0, le=1e90, description="τ², a factor of the kernel. null: learned from the variance of y on, "
@@ -81,17 +92,10 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
         noise_variance: Annotated[
             float | None, Field(ge=0, le=1e90, description="s2 (its start); null: a tenth of the variance of y.")
         ] = None,
-        hyperparameters: Annotated[
-            Literal["maximise", "given"], Field(description="Maximise the marginal likelihood, or keep what is given.")
-        ] = "maximise",
-        fixed: Annotated[
-            list[str] | tuple[str, ...],
-            Field(description="Hyperparameters that stay: noise_variance, signal_variance, kernel/length_scale …"),
-        ] = (),
-        search_factor: Annotated[
-            float, Field(gt=1, le=1e12, description="Each is searched between its start / this and its start × this.")
-        ] = 1e5,
-        n_restarts: Annotated[int, Field(ge=0, le=100, description="Random starts beside the first.")] = 2,
+        hyperparameters: Hyperparameters = "maximise",
+        fixed: Fixed = (),
+        search_factor: SearchFactor = 1e5,
+        n_restarts: Restarts = 2,
         mean: Annotated[
             Literal["zero", "average", "constant", "linear"],
             Field(description="Prior mean: 0, the mean target, a coefficient, a coefficient and slopes (flat priors)."),
@@ -99,13 +103,11 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
         noise_column: Annotated[
             int | None, Field(ge=0, description="Column of known noise variances, which is no feature then.")
         ] = None,
-        method: Annotated[
-            Literal["auto", "exact", "sparse"], Field(description="auto: exact up to exact_rows.")
-        ] = "auto",
-        exact_rows: Annotated[int, Field(ge=1, description="Most rows that auto takes exactly.")] = 4000,
-        n_inducing: Annotated[int, Field(ge=1, le=5000, description="Inducing rows of the sparse method.")] = 300,
+        method: Method = "auto",
+        exact_rows: ExactRows = 4000,
+        n_inducing: Inducing = 300,
         max_iter: MaxIter = 200,
-        tol: Annotated[Tol, Field(description="Largest derivative, nats per logarithm, to stop at.")] = 1e-5,
+        tol: Slope = 1e-5,
         random_state: Seed = 0,
     ) -> None:  # fmt: skip
         self.kernel = kernel
@@ -248,6 +250,11 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
 
     def _sample(self, n: int, rng: np.random.Generator) -> tuple[Matrix, Any]:
         return gp_report.draws(*self.surface_.joint(self.surface_.rows), n, rng), None
+
+    def _finish(self, X: Any) -> None:
+        F = self._features(np.asarray(X, dtype=np.float64))
+        at = np.unique(np.vstack([F, self.surface_.rows]), axis=0, return_index=True, return_inverse=True)
+        self.sampled_rows_ = at[1][at[2].ravel()[len(F) :]]
 
     def draw(self, X: Any, n: int = 1, *, prior: bool = False, random_state: int = 0) -> Matrix:
         """(n, rows of X) joint draws of the function, from the posterior or (without the flat mean) from the prior."""

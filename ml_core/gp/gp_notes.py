@@ -11,6 +11,7 @@ from ml_core.gp.search import Searched, Space, compared
 from ml_core.gp.task import LOG_2PI, Task
 
 if TYPE_CHECKING:
+    from ml_core.gp.gaussian_process_classification import GaussianProcessClassification
     from ml_core.gp.gaussian_process_regression import GaussianProcessRegression
 
 QUIET = 1e-6
@@ -57,13 +58,17 @@ def _noise_alone(task: Task) -> float:
 
 
 def _method(model: GaussianProcessRegression, n: int) -> None:
-    if model.method_ == "exact":
-        return
+    if model.method_ == "sparse":
+        sparse_note(model, n, "variances are approximate, and the marginal likelihood is a lower bound, "
+                    f"{model.log_marginal_likelihood_:.6g} nats")  # fmt: skip
+
+
+def sparse_note(model: GaussianProcessRegression | GaussianProcessClassification, n: int, what: str) -> None:
+    """That inducing rows stand for all n, why, and what it costs."""
     m = len(model.surface_.rows)
     why = "as asked" if model.method == "sparse" else f"beyond exact_rows ({model.exact_rows}) or the memory granted"
-    model._note("sparse", f"{m} inducing rows stand for {n} ({why}): variances are approximate, and the marginal "
-                f"likelihood is a lower bound, {model.log_marginal_likelihood_:.6g} nats",
-                "raise n_inducing until the bound stops growing, or set method='exact'")  # fmt: skip
+    model._note("sparse", f"{m} inducing rows stand for {n} ({why}): {what}",
+                "raise n_inducing until the marginal likelihood stops growing, or set method='exact'")  # fmt: skip
 
 
 def search_notes(model: Searched, space: Space) -> None:

@@ -45,6 +45,13 @@ def inducing_rows(kernel: Kernel, X: Matrix, m: int) -> np.ndarray:
     return np.sort(np.array(chosen))
 
 
+def projected(Kuu: Matrix, Kuf: Matrix) -> tuple[Matrix, float]:
+    """L⁻¹K_uf (m, n) and the jitter; K_uu (m, m) is overwritten by L, K_uu (1 + 1e-10 on its diagonal) = L Lᵀ."""
+    Kuu[np.diag_indices_from(Kuu)] *= 1.0 + NUGGET
+    jitter = factor(Kuu)
+    return half(Kuu, Kuf), jitter
+
+
 @dataclass(frozen=True)
 class Bound:
     """Everything the bound is made of, for m inducing rows Z: L Lᵀ = K_uu, A = L⁻¹K_uf D^-½, M Mᵀ = I + A Aᵀ.
@@ -75,9 +82,8 @@ def _inverse_times(A: Matrix, M: Matrix, noise: Vector, B: Matrix) -> Matrix:
 def bound(task: Task, kernel: Kernel, s2: float, Kuu: Matrix, Kuf: Matrix) -> Bound:
     """Of K_uu (m, m), which is overwritten, and K_uf (m, n); O(n m²)."""
     noise, p = task.noise(s2), task.H.shape[1]
-    Kuu[np.diag_indices_from(Kuu)] *= 1.0 + NUGGET
-    jitter = factor(Kuu)
-    A = half(Kuu, Kuf) / np.sqrt(noise)
+    A, jitter = projected(Kuu, Kuf)
+    A /= np.sqrt(noise)
     explained = noise * np.einsum("ij,ij->j", A, A)
     M = A @ A.T
     M[np.diag_indices_from(M)] += 1.0
@@ -105,13 +111,13 @@ def value_gradient(task: Task, kernel: Kernel, s2: float, Z: Matrix) -> tuple[fl
     left = np.column_stack([at.b, at.E])
     TG = 0.5 * ((T @ left) @ left.T + (T @ V.T) @ V)
     TGT = TG @ T.T
-    gradient = pull_uf(2.0 * TG) - pull_uu(0.5 * (TGT + TGT.T)) - 0.5 * _diagonal_pull(kernel, task.X, 1.0 / at.noise)
+    gradient = pull_uf(2.0 * TG) - pull_uu(0.5 * (TGT + TGT.T)) - 0.5 * diagonal_pull(kernel, task.X, 1.0 / at.noise)
     inverse = 1.0 / at.noise - np.einsum("ij,ij->j", V, V)
     by_noise = 0.5 * (at.b**2 + np.einsum("ij,ij->i", at.E, at.E) - inverse + at.short / at.noise**2)
     return at.value, np.append(gradient, float(by_noise @ (s2 / task.weight)) + task.repeated(s2)[1])
 
 
-def _diagonal_pull(kernel: Kernel, X: Matrix, w: Vector) -> Vector:
+def diagonal_pull(kernel: Kernel, X: Matrix, w: Vector) -> Vector:
     """Σᵢ wᵢ ∂k(xᵢ, xᵢ)/∂log θ, block by block of the Gram matrix."""
     blocks = [slice(i, i + DIAGONAL_BLOCK) for i in range(0, len(X), DIAGONAL_BLOCK)]
     return np.asarray(sum(kernel.traced(X[b])[1](np.diag(w[b])) for b in blocks))

@@ -67,6 +67,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
     Bishop (2006), Pattern Recognition and Machine Learning, sections 4.4 and 4.5.
     """
 
+    draws = "coefficients"
     tags = ("parametric", "discriminative", "linear", "probabilistic", "bayesian")
 
     alpha_: Annotated[float, "precision of each slope's prior, in use"]

@@ -58,10 +58,10 @@ def _inverse_transform(self: Pipeline, X: Any) -> Matrix:
 
 
 def _sample(self: Pipeline, n_samples: int = 1, random_state: int = 0) -> tuple[Matrix, Any]:
-    """Rows of the last step's distribution, taken back through the transformers, and its labels."""
+    """Draws of the last step, taken back through the transformers where they are rows, and its labels."""
     check_query(self)
-    rows, labels = self.steps_[-1].sample(n_samples, random_state)  # type: ignore[attr-defined]
-    return self._back(rows, self.steps_[:-1]), labels
+    drawn, labels = self.steps_[-1].sample(n_samples, random_state)  # type: ignore[attr-defined]
+    return self._back(drawn, self.steps_[:-1]) if self.draws == "rows" else drawn, labels
 
 
 def _parameter_posterior(self: Pipeline) -> Any:
@@ -114,6 +114,8 @@ class Pipeline(Estimator):
     multi_output = _of_last("multi_output", False)
     _estimator_type = _of_last("_estimator_type", None)
     weighted = _of_last("weighted", True)
+    draws = _of_last("draws", "rows")
+    sampled_rows_ = _of_last("sampled_rows_", None)
     supervised = Follows(True, lambda pipe: any(s.supervised for s in pipe._parts))
     accepts = Follows("real", lambda pipe: pipe._parts[0].accepts if pipe._parts else "real")
     queue = Follows("instant", lambda pipe: "long" if any(s.queue == "long" for s in pipe._parts) else "instant")
@@ -239,9 +241,7 @@ class Pipeline(Estimator):
         return Z
 
     def _back(self, Z: Matrix, steps: list[Estimator]) -> Matrix:
-        for step in reversed(steps):
-            Z = step.inverse_transform(Z)  # type: ignore[attr-defined]
-        return Z
+        return reduce(lambda A, step: step.inverse_transform(A), reversed(steps), Z)  # type: ignore[attr-defined]
 
     def _via(self, method: str) -> Callable[..., Any]:
         @wraps(getattr(self._final, method))

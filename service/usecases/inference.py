@@ -142,19 +142,22 @@ class Inference:
         return {"model": model.id, "columns": encoder.names, "values": plain(encoder.unscaled(X))}
 
     def sample(self, key: str, n: int, seed: int) -> Json:
-        """Draws from a generative model, in the encoded columns, with their classes or components."""
+        """Draws from a generative model: rows with their classes or components, coefficients, or functions.
+
+        Rows are in the encoded columns; functions have their values at `rows`, numbered as the model was given them.
+        """
         model, estimator = self.capable(key, "sample", "sample")
         encoder = model.fitted.encoder
         bounded(n * len(encoder.names))
         X, labels = estimator.sample(n, random_state=seed)
-        if X.shape[1] != len(encoder.names):
-            return {"model": model.id, "columns": [], "values": plain(X), "labels": None}
-        drawn = None if labels is None else plain(np.asarray(labels))
+        fits, rows = X.shape[1] == len(encoder.names) and estimator.draws != "functions", estimator.sampled_rows_
         return {
             "model": model.id,
-            "columns": encoder.names,
-            "values": plain(encoder.unscaled(X)),
-            "labels": drawn,
+            "draws": estimator.draws,
+            "columns": encoder.names if fits else [],
+            "values": plain(encoder.unscaled(X) if fits and estimator.draws == "rows" else X),
+            "labels": plain(np.asarray(labels)) if fits and labels is not None else None,
+            "rows": None if rows is None else plain(rows),
         }
 
     def score(self, key: str, dataset_id: str) -> Json:

@@ -111,8 +111,9 @@ def test_everything_of_a_gaussian_process_by_either_method(client, method, mean)
     assert loud["standard_deviation"] ** 2 - quiet["standard_deviation"] ** 2 == pytest.approx(4.0)
     assert quiet["mean"] == pytest.approx(np.sin(1.0), abs=0.3)
     assert np.std(np.array(got["samples"])[:, 1]) == pytest.approx(loud["standard_deviation"], rel=0.1)
-    drawn = client.post(f"{url}/sample", json={"n": 2, "seed": 1}).json()["values"]
-    assert np.shape(drawn)[0] == 2
+    drawn = client.post(f"{url}/sample", json={"n": 2, "seed": 1}).json()
+    assert (drawn["draws"], np.shape(drawn["values"])) == ("functions", (2, len(drawn["rows"])))
+    assert 0 <= min(drawn["rows"]) < max(drawn["rows"]) < report["summary"]["rows"]
     assert near["mean"] == pytest.approx(np.sin(1.2), abs=0.3)
     learned = dict(report["tables"]["hyperparameters"]["rows"])
     kernel = {"kernel": "scale", "factor": learned["signal_variance"],
