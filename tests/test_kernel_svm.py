@@ -23,6 +23,7 @@ from ml_core.solvers.smo import solve_box
 from ml_core.svm.duals import classification, regression
 from ml_core.svm.kernel_svm import KernelSVM as Model
 from ml_core.svm.nu_svm import NuSVM
+from ml_core.svm.soft_margin_svm import SoftMarginSVM
 
 CANCER = (59.761345371335843505, -0.2353671434905019428,
           (-1.0, -1.8804191917722173489, -2.4440467704762904375, -1.0, -1.4801939268355690234))  # fmt: skip
@@ -428,3 +429,16 @@ def test_rounding_is_no_slack_that_a_large_price_makes_an_objective_of(C):
     np.testing.assert_allclose([found["primal"], found["dual"]], 0.16, rtol=1e-13)
     assert found["total_slack"] == 0.0
     np.testing.assert_allclose(model.intercept_, -1.4 - 0.4 * 0.8, rtol=1e-13)
+
+
+@pytest.mark.parametrize("rows", [30, 200])
+def test_columns_of_very_different_units_keep_the_digits_of_a_linear_machine(rows):
+    r = np.random.default_rng(9)
+    X = r.normal(size=(rows, 2))
+    y = np.where(X[:, 0] + X[:, 1] / 2 + 0.5 * r.normal(size=rows) > 0, 1.0, -1.0)
+    X *= [1.0, 1e4]
+    for model in (Model(kernel=LinearKernel(), tol=1e-12), SoftMarginSVM(tol=1e-12)):
+        found = model.fit(X, y).diagnostics(X, y).summary
+        assert found["converged"] == 1
+        assert abs(found["duality_gap"]) < 1e-13 * found["primal"]
+        assert found["largest_violation"] < 1e-13

@@ -27,7 +27,7 @@ STEPS = 100
 CLOSE = 1e-11
 STAY = 0.995
 SAME = 1e-11
-LEVEL = 1e-9
+LEVEL = 1e-12
 MOST_FREE = 3000
 TIES = (1.0, 1e-3, 1e3)
 
@@ -183,13 +183,13 @@ class _State:
         def violation(at: Vector) -> float:
             return max(levels(d, whole, at.reshape(shape)).violation, 0.0) + astray
 
-        worst = violation(v)
-        if worst > LEVEL and self._same(beta, w):
-            own = self._level(self.w, free)
+        found = whole, w, v.reshape(shape), violation(v)
+        for start in (w, self.w) if found[3] > LEVEL else ():
+            own = self._level(start, free)
             u = -self._up(own) - self.c
-            if (other := violation(u)) < worst:
-                return whole, own, u.reshape(shape), other
-        return whole, w, v.reshape(shape), worst
+            if self._same(beta, w, own) and (other := violation(u)) < found[3]:
+                found = whole, own, u.reshape(shape), other
+        return found
 
     def _level(self, w: Vector, free: Codes) -> Vector:
         """w moved by combinations of the free rows so that these have one v: rounding of Σ βz plays no part."""
@@ -203,7 +203,7 @@ class _State:
             w = w + lstsq(rows / unit, (v - v.mean()) / unit, check_finite=False)[0]
         return w
 
-    def _same(self, beta: Vector, w: Vector) -> bool:
-        """Whether w of these β is that of the state, up to rounding of the sum."""
+    def _same(self, beta: Vector, w: Vector, own: Vector) -> bool:
+        """Whether `own` is w of these β up to rounding of the sum."""
         size = np.abs(beta).reshape(self.copies, -1).sum(axis=0) @ np.abs(self.Z)
-        return bool((np.abs(w - self.w) <= SAME * size).all())
+        return bool((np.abs(w - own) <= SAME * size).all())

@@ -108,10 +108,21 @@ class KernelMachines(Weighted, Scores, Classifier):
 
     def _slopes(self) -> Matrix | None:
         """(machines, d) w of a linear kernel, per unit of the columns; else None."""
-        return self.dual_coef_ @ self.support_vectors_ if type(self.kernel_) is LinearKernel else None
+        return self._inside_slopes()
+
+    def _inside_slopes(self) -> Matrix | None:
+        """(machines, d) w of a linear kernel, of the rows as the kernel sees them: the solver's where it has one."""
+        if type(self.kernel_) is not LinearKernel:
+            return None
+        if all(m.w is not None for m in self.machines_):
+            return np.array([m.w for m in self.machines_])
+        return np.asarray(self.dual_coef_ @ self.support_vectors_)
 
     def _machine_scores(self, X: Matrix) -> Matrix:
         """(n, machines) f(x)."""
+        slopes = self._inside_slopes()
+        if slopes is not None:
+            return np.asarray(X @ slopes.T + self._offsets())
         return weighted_sums(self.kernel_, X, self.support_vectors_, self.dual_coef_.T) + self._offsets()
 
     def _scores(self, X: Matrix) -> Matrix | Vector:

@@ -27,7 +27,7 @@ class Machine:
 
     `rows` (m,) are the support vectors among the training rows, `beta` (m,) = αy; bounds are cap · weight. Without a
     free support vector any b in [low, high] is optimal and the middle is taken (then `interval` is positive). A linear
-    machine has `w` (d,) as its solver ended with it, and b is the score at the centre of the model's columns.
+    machine has `w` (d,) as its solver ended with it; of a linear model, b is the score at the centre of its columns.
     """
 
     negative: int
@@ -70,7 +70,8 @@ def trained(pair: tuple[int, int], where: Codes, dual: BoxDual, rows: KernelRows
     else:
         found = solve_box(dual, rows, tol=how.tol, max_iter=how.max_iter, cache_bytes=how.size, gram=gram)
     if dual.groups == 1:
-        return machine_of(pair, where, found, cap)
+        machine = machine_of(pair, where, found, cap)
+        return machine if found.plane is None else replace(machine, w=found.plane.w)
     refuse_collapse(found, dual, rows)
     machine = machine_of(pair, where, found, cap)
     return replace(machine, converged=machine.converged and machine.cap * found.violation <= how.tol)
