@@ -138,3 +138,20 @@ def test_where_the_means_of_the_classes_coincide_no_nu_is_advised(nu: float) -> 
     with pytest.raises(InvalidParameter, match="for any nu") as refused:
         NuSVM(nu=nu).fit(np.ones((20, 2)), np.arange(20) % 2)
     assert "raise nu" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("unit", "shift"), [(1e4, 0.0), (1.0, 1e6), (1.0, 1e9)])
+def test_linear_kernel_keeps_its_digits_in_large_and_far_columns(unit, shift):
+    r = np.random.default_rng(2)
+    X = r.normal(size=(80, 2))
+    y = X @ [1.0, 2.0] + 0.3 * r.normal(size=80)
+    Z = np.column_stack([X[:, 0], X[:, 1] * unit + shift])
+    for C in (1.0, 1e6):
+        model = SupportVectorRegression(kernel=LinearKernel(), C=C, epsilon=0.2).fit(Z, y)
+        report = model.diagnostics(Z, y)
+        assert abs(report.summary["duality_gap"]) < 1e-12 * report.summary["primal"]
+        assert all(c.holds for c in report.certificates)
+        np.testing.assert_allclose(report.matrices["coef"] * [1.0, unit], [1.0, 2.0], atol=0.1)
+    if unit == 1.0:  # the machine of the columns where they were
+        near = SupportVectorRegression(kernel=LinearKernel(), C=C, epsilon=0.2).fit(X, y)
+        np.testing.assert_allclose(model.predict(Z), near.predict(X), atol=1e-15 * shift)

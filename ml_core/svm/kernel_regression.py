@@ -45,6 +45,9 @@ class KernelRegression(Weighted, Regressor):
     support_vectors_: Annotated[Matrix, "(m, d)"]
     dual_coef_: Annotated[Vector, "(m,) β, in units of C"]
     intercept_: Annotated[float, "b, target units"]
+    coef_: Annotated[Vector | None, "(d,) slopes where the kernel is linear and its solver tells them"] = None
+    origin_: Annotated[Vector, "(d,) where scores of these slopes are counted from"]
+    offset_: Annotated[float, "the prediction at origin_, target units"]
     epsilon_: Annotated[float, "half width of the tube, target units"]
     target_scale_: Annotated[float, "target units per unit of the program"]
     n_iter_: Annotated[int, "steps of the solver"]
@@ -87,6 +90,11 @@ class KernelRegression(Weighted, Regressor):
         self.support_vectors_, self.dual_coef_ = X[self.support_], beta[self.support_]
         b, width = self._tube(found.b)
         self.intercept_, self.epsilon_ = middle + self.target_scale_ * b, self.target_scale_ * width
+        self.coef_ = None
+        if found.plane is not None:
+            self.coef_, self.origin_ = self.target_scale_ * found.plane.w, found.plane.centre
+            self.offset_ = middle + self.target_scale_ * self._tube(np.array([found.plane.b]))[0]
+            self.intercept_ = self.offset_ - float(self.coef_ @ self.origin_)
         self.n_iter_, self.n_rows_ = max(1, found.n_iter), len(X)
         self.dual_trace_, self.gap_trace_ = np.array(found.trace), np.array(found.gaps)
         if not found.converged:
@@ -97,6 +105,8 @@ class KernelRegression(Weighted, Regressor):
                        "lower epsilon, which is in target units unless scale_target is on")  # fmt: skip
 
     def _predict(self, X: Matrix) -> Vector:
+        if self.coef_ is not None:
+            return np.asarray((X - self.origin_) @ self.coef_ + self.offset_)
         weight = self.dual_coef_ * self.target_scale_
         return weighted_sums(self.kernel_, X, self.support_vectors_, weight) + self.intercept_
 
@@ -108,7 +118,8 @@ class KernelRegression(Weighted, Regressor):
         unit, cap = self.target_scale_, self.C * s
         f, beta, eps = self._predict(X), np.zeros(len(X)), self.epsilon_ / unit
         beta[self.support_] = self.dual_coef_
-        t, g = (y - self.intercept_) / unit, (f - self.intercept_) / unit
+        base = self.intercept_ if self.coef_ is None else self.offset_
+        t, g = (y - base) / unit, (f - base) / unit
         terms = eps + float(np.abs(beta).sum() + np.abs(t).max())
         slack = slacks(np.abs(t - g) - eps, np.abs(beta) < cap, terms)
         square = max(0.0, float(beta @ g))
@@ -127,6 +138,8 @@ class KernelRegression(Weighted, Regressor):
             Certificate("bounds", float(np.max(np.abs(beta) - cap)) / float(cap.max()), 1e-12, "|β| ≤ C s, relative"),
             Certificate("balance", abs(float(beta.sum())) / float(cap.sum()), 1e-11, "Σβ = 0, relative to Σ bounds"),
         ]
+        if self.coef_ is not None:
+            out.matrices["coef"] = self.coef_
         on = self.support_[np.argsort(-np.abs(self.dual_coef_), kind="stable")][:MOST_ROWS]
         out.tables["support_vectors"] = Table(
             ("row", "beta", "residual", "slack"),
