@@ -22,8 +22,9 @@ import numpy as np
 
 from ml_core import naming, params, validation
 from ml_core.arrays import Codes, Labels, Matrix, Vector
-from ml_core.certificates import REMEDY, Diagnostics, Notice, with_failures
+from ml_core.certificates import REMEDY, Diagnostics, with_failures
 from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.notices import Notes
 from ml_core.numerics.column_moments import explained_share
 from ml_core.validation import check_query
 
@@ -43,7 +44,7 @@ class Cost:
     memory_bytes: float
 
 
-class Estimator:
+class Estimator(Notes):
     """Parameters, representation, the template of `fit`, diagnostics and the estimate of its cost."""
 
     task: ClassVar[Task]
@@ -60,7 +61,6 @@ class Estimator:
     example_params: ClassVar[dict[str, Any]] = {}
 
     n_features_in_: int
-    notices_: list[Notice]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with `deep`, those of nested estimators as `outer__inner` (`steps__0__alpha`)."""
@@ -113,14 +113,16 @@ class Estimator:
         for name in [k for k in vars(self) if k.endswith("_") and k != "classes_"]:
             delattr(self, name)
         self.notices_ = []
-        self._fit(*args)  # type: ignore[attr-defined]
+        with self._in_time():
+            self._fit(*args)  # type: ignore[attr-defined]
         self.n_features_in_ = args[0].shape[1]
         self._finish(X)
         return self
 
     def _run_update(self, X: Any, y: Any, weight: Any) -> Self:
         check_query(self, X)
-        self._update(*self._checked(X, y, weight, fresh=False))  # type: ignore[attr-defined]
+        with self._in_time():
+            self._update(*self._checked(X, y, weight, fresh=False))  # type: ignore[attr-defined]
         return self
 
     def _checked(self, X: Any, y: Any, weight: Any, *, fresh: bool = True) -> tuple[Any, ...]:
@@ -145,10 +147,6 @@ class Estimator:
 
     def _finish(self, X: Any) -> None:
         """What a kind derives from the fitted parameters and the rows that were given."""
-
-    def _note(self, code: str, message: str, advice: str = "") -> None:
-        """Record a fact about this fit; it reaches the diagnostics and every stored model."""
-        self.notices_.append(Notice(code, message, advice))
 
     def diagnostics(self, X: Any, y: Any = None, sample_weight: Any = None) -> Diagnostics:
         """Certificates and statistics of this fit, recomputed from the fitted parameters and the data given here."""

@@ -174,7 +174,8 @@ class Forgets:
     def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Undo what these rows taught; InvalidData when the model cannot have seen them. Returns self, changed."""
         check_query(self, X)
-        self._forget(*self._checked(X, y, sample_weight, fresh=False))  # type: ignore[attr-defined]
+        with self._in_time():  # type: ignore[attr-defined]
+            self._forget(*self._checked(X, y, sample_weight, fresh=False))  # type: ignore[attr-defined]
         return self
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
+from ml_core import progress
+
 T = TypeVar("T")
 R = TypeVar("R")
 AHEAD = 2
@@ -55,24 +57,25 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """`map` on the thread budget, results in order; progress ticks made inside reach the caller's listener.
 
     At most `AHEAD` results per thread wait for the caller, so that a sum over many pieces holds few of them. Pieces
-    that run side by side share the budget.
+    that run side by side share the budget, and all of them the time until the deadline.
     """
     todo = list(items)
     n = min(threads(), len(todo))
-    if n <= 1:
-        yield from map(function, todo)
-        return
-    share = threads() // n
+    own = threads() // max(n, 1)
 
-    def piece(x: T) -> R:
-        with use_threads(share):
-            return function(x)
+    def piece(i: int) -> R:
+        with use_threads(own), progress.share(max(1.0, (len(todo) - i) / n)):
+            return function(todo[i])
+
+    if n <= 1:
+        yield from map(piece, range(len(todo)))
+        return
 
     pool = ThreadPoolExecutor(n)
     try:
         waiting: deque[Future[R]] = deque()
-        for x in todo:
-            waiting.append(pool.submit(copy_context().run, piece, x))
+        for i in range(len(todo)):
+            waiting.append(pool.submit(copy_context().run, piece, i))
             if len(waiting) >= AHEAD * n:
                 yield waiting.popleft().result()
         while waiting:

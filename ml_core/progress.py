@@ -1,8 +1,9 @@
-"""The hook that every iterative loop calls. A context variable: nothing is passed down."""
+"""The hook that every iterative loop calls, and the time it may take: context variables, nothing is passed down."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ class Tick:
     total: int | None
     unit: str = "iterations"
     metrics: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.step}{f' of {self.total}' if self.total else ''} {self.unit}"
 
 
 Sink = Callable[[Tick], None]
@@ -35,6 +39,9 @@ class _Listener:
 
 
 _listener: ContextVar[_Listener | None] = ContextVar("progress", default=None)
+_until: ContextVar[float | None] = ContextVar("deadline", default=None)
+_last: ContextVar[Tick | None] = ContextVar("last tick", default=None)
+_cut: ContextVar[list[Tick | None] | None] = ContextVar("cut short", default=None)
 
 
 def tick(step: int, total: int | None = None, unit: str = "iterations", **metrics: float) -> None:
@@ -42,6 +49,8 @@ def tick(step: int, total: int | None = None, unit: str = "iterations", **metric
     listener = _listener.get()
     if listener is not None:
         listener.hear(Tick(step, total, unit, metrics))
+    if _until.get() is not None:
+        _last.set(Tick(step, total, unit))
 
 
 def pulse() -> None:
@@ -59,3 +68,66 @@ def listen(sink: Sink) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Ask the loops of the block to give their best answer so far after `seconds`, or at an outer deadline before.
+
+    Every loop makes its first step whatever the time; what is no loop, or cannot stop, takes as long as it does. None
+    sets no deadline of its own. An answer that time ended depends on the speed of the machine.
+    """
+    outer = _until.get()
+    ends = [t for t in (outer, None if seconds is None else time.monotonic() + seconds) if t is not None]
+    token = _until.set(min(ends, default=None))
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
+def left() -> float | None:
+    """Seconds until the deadline in force, 0 after it; None where there is none."""
+    until = _until.get()
+    return None if until is None else max(0.0, until - time.monotonic())
+
+
+@contextmanager
+def share(pieces: float) -> Iterator[None]:
+    """Give the block its part of the time that is left, of so many equal pieces that begin now."""
+    seconds = left()
+    with deadline(None if seconds is None else seconds / pieces):
+        yield
+
+
+def late() -> bool:
+    """Whether time is over: asked by a loop that then ends, which `cut_short` tells."""
+    until = _until.get()
+    if until is None or time.monotonic() < until:
+        return False
+    heard([_last.get()])
+    return True
+
+
+@contextmanager
+def cut_short() -> Iterator[list[Tick | None]]:
+    """The loops of the block that time ended, by their last ticks; blocks around this one hear of them too."""
+    inner: list[Tick | None] = []
+    token = _cut.set(inner)
+    try:
+        yield inner
+    finally:
+        _cut.reset(token)
+        heard(inner)
+
+
+def heard(cut: Iterable[Tick | None]) -> None:
+    """Take in the loops that time ended elsewhere."""
+    inner = _cut.get()
+    if inner is not None:
+        inner.extend(cut)
+
+
+def was_cut() -> bool:
+    """Whether time has ended a loop of the innermost `cut_short` block."""
+    return bool(_cut.get())

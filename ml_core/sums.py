@@ -124,7 +124,8 @@ def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
     if isinstance(estimator, Classifier) and census.classes is not None:
         validation.check_recurring(census.classes, census.rows, type(estimator).__name__)
         estimator.classes_ = census.classes
-    _drive(estimator._passes(census), lambda part: total(part, chunks, estimator))  # type: ignore[attr-defined]
+    with estimator._in_time():
+        _drive(estimator._passes(census), lambda part: total(part, chunks, estimator))  # type: ignore[attr-defined]
     estimator.n_features_in_ = census.width
     return estimator
 

@@ -178,8 +178,8 @@ class KMeans(Weighted, Clusterer, Transformer):
 
     def _remarks(self, best: Lloyd) -> None:
         if not best.converged:
-            self._note("not_converged", f"rows still moved after {best.n_iter} iterations",
-                       "raise max_iter; the centres are not yet the means of their rows")  # fmt: skip
+            self._note_short(f"rows still moved after {best.n_iter} iterations",
+                             "raise max_iter; the centres are not yet the means of their rows")  # fmt: skip
         if best.relocated:
             self._note("empty_cluster", f"{best.relocated} times the farthest row was moved into an empty cluster",
                        "fewer clusters or other starting centres may fit the data better")  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 from scipy.linalg import eigh
 
+from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Clusterer, Cost
 from ml_core.capabilities import Weighted
@@ -87,9 +88,10 @@ class KernelKMeans(Weighted, Clusterer):
         self.kernel_ = chosen(self.kernel, X)
         K, rng = self.kernel_(X), generator(self.random_state)
         runs = []
-        for _ in range(self.n_init):
+        for r in range(self.n_init):
             start = seeded(K, s, self.n_clusters, self.init, rng)
-            runs.append(alternate(K, s, start, max_iter=int(self.max_iter)))
+            with progress.share(self.n_init - r):
+                runs.append(alternate(K, s, start, max_iter=int(self.max_iter)))
         best = min(runs, key=lambda r: r.inertia)
         self._keep(X, best, K, s)
         self.inertias_ = np.array([r.inertia for r in runs])
@@ -110,7 +112,7 @@ class KernelKMeans(Weighted, Clusterer):
         self.inertia_, self.n_iter_ = best.inertia, best.n_iter
         self.objective_trace_ = np.array(best.trace)
         if not best.converged:
-            self._note("not_converged", f"rows still moved after {best.n_iter} sweeps", "raise max_iter")
+            self._note_short(f"rows still moved after {best.n_iter} sweeps")
 
     def _decide(self, X: Matrix) -> Codes:
         return np.asarray(self.expansion_.at(X).argmin(axis=1))

@@ -96,8 +96,8 @@ class PrincipalComponentAnalysis(Additive, Weighted, Inverts, Transformer):
         rows = self._rows(X, s)
         found = self._spectrum(rows, s, k)
         if not found.converged:
-            self._note("not_converged", "the subspace iteration stopped before its values settled",
-                       "use solver full or lanczos")  # fmt: skip
+            self._note_short("the subspace iteration stopped before its values settled",
+                             "use solver full or lanczos")  # fmt: skip
         self._keep(found, degrees(float(s.sum()), self.ddof), max(X.shape))
         if self.sums_ is None and self.solver_ in ("full", "covariance"):
             self.sums_ = self._sums(X, s)

@@ -91,8 +91,7 @@ def search_notes(model: Searched, space: Space) -> None:
         model._note("not_identified", f"starts ended equally well with different hyperparameters: {', '.join(wide)}",
                     "the rows do not tell these apart; fix some, or take more rows")  # fmt: skip
     if not best.converged:
-        model._note("not_converged", f"the search stopped after {model.n_iter_} steps ({model.solution_.reason})",
-                    "raise max_iter")  # fmt: skip
+        model._note_short(f"the search stopped after {model.n_iter_} steps ({model.solution_.reason})")
 
 
 def _rows(model: GaussianProcessRegression, task: Task) -> None:

@@ -98,8 +98,8 @@ class KernelLogisticRegression(Weighted, HasProba, Scores, Classifier):
         a = self._residual(G @ W.T @ B.T + self.intercept_, y) * (s / self.alpha)[:, None]
         self.expansion_, self.dual_coef_ = Expansion(self.kernel_, X, a, self.intercept_), a
         if not self.solution_.converged:
-            self._note("not_converged", f"stopped after {self.n_iter_} steps ({self.solution_.reason})",
-                       "raise max_iter")  # fmt: skip
+            self._note_short(f"stopped after {self.n_iter_} steps ({self.solution_.reason})",
+                             "raise max_iter")  # fmt: skip
 
     def _solve(self, problem: LinearObjective) -> Solution:
         tol, steps, zero = float(self.tol), int(self.max_iter), problem.zero()

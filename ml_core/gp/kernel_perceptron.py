@@ -19,6 +19,7 @@ from ml_core.kernels.precomputed import needs_all_rows
 from ml_core.params import Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
+from ml_core.solvers.base import spent
 
 ROUNDING = 1e-9
 
@@ -103,6 +104,8 @@ class KernelPerceptron(Scores, Classifier):
             if updates == 0:
                 best, least = a, 0
                 break
+            if spent(epoch, self.max_epochs):
+                break
             repeats = repeats or bool((f == mark).all())
             if epoch == again:
                 mark, again = f.copy(), 2 * again
@@ -112,7 +115,7 @@ class KernelPerceptron(Scores, Classifier):
 
     def _note_findings(self, n: int) -> None:
         if any(self.errors_):
-            text = (f"after {self.max_epochs} passes {sum(self.errors_)} of {n * len(self.errors_)} scores are on the "
+            text = (f"after {self.n_iter_} passes {sum(self.errors_)} of {n * len(self.errors_)} scores are on the "
                     "wrong side: the classes overlap under this kernel, or the margin is small; kept are the weights "
                     "of the fewest errors")  # fmt: skip
             self._note("not_separated", text, "raise max_epochs, or take a kernel of shorter length")

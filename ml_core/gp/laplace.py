@@ -164,7 +164,9 @@ def mode(rows: Labelled, prior: Prior[T], start: Matrix | None = None) -> Mode:
     for step in range(1, STEPS + 1):
         if at.miss <= SETTLED:
             break
-        progress.tick(step, None, "newton", objective=at.value)
+        progress.tick(step, None, "Newton steps", objective=at.value)
+        if step > 1 and progress.late():
+            break
         fresh = curve is None
         curve = prior.curvature(rows, at.f) if curve is None else curve
         found = _shorter(rows, prior, at, prior.step(curve, prior.gather(rows.residual(at.f)) - at.a), step)

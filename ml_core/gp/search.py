@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
+from ml_core import progress
 from ml_core.arrays import Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidParameter, Issue
@@ -130,6 +131,8 @@ class Searched(Protocol):
 
     def _note(self, code: str, message: str, advice: str = "") -> None: ...
 
+    def _note_short(self, message: str, advice: str = ...) -> None: ...
+
 
 def climb(
     task: T, space: Space, start: Vector, evaluate: Evaluate[T], tol: float, max_iter: int
@@ -165,13 +168,24 @@ def search(
     starts = [space.start, *_random(space, restarts, seed)]
     if restarts and len(task.y) > SAMPLE_FROM:
         some = task.take(np.sort(generator(seed, 1).permutation(len(task.y))[:SAMPLE_ROWS]))
-        runs = [climb(some, space, s, on_sample, 10 * tol, max_iter)[0] for s in starts]
+        runs = [run for run, _ in _climbs(starts, lambda s: climb(some, space, s, on_sample, 10 * tol, max_iter))]
         best = max(runs, key=lambda r: r.value)
         last, solution = climb(task, space, best.end, evaluate, tol, max_iter)
         return [*runs, last], solution
-    found = [climb(task, space, s, evaluate, tol, max_iter) for s in starts]
+    found = _climbs(starts, lambda s: climb(task, space, s, evaluate, tol, max_iter))
     found.sort(key=lambda pair: pair[0].value)
     return [run for run, _ in found], found[-1][1]
+
+
+def _climbs(starts: list[Vector], one: Callable[[Vector], tuple[Run, Solution]]) -> list[tuple[Run, Solution]]:
+    """`one` from every start, each with its share of the time; once that is over, from no more of them."""
+    found: list[tuple[Run, Solution]] = []
+    for k, start in enumerate(starts):
+        if k and progress.late():
+            break
+        with progress.share(len(starts) - k):
+            found.append(one(start))
+    return found
 
 
 def _random(space: Space, count: int, seed: int) -> list[Vector]:

@@ -161,7 +161,7 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
         self.alpha_, self.n_iter_, self.trace_ = e.alpha, e.n_iter, e.trace
         self.prior_ = isotropic(self.prior_, e.alpha, shared)
         if not e.converged:
-            self._note("not_converged", f"the fixed point still moved after {e.n_iter} steps", "raise max_iter")
+            self._note_short(f"the fixed point still moved after {e.n_iter} steps")
         if self.noise_variance is None and e.noise <= 2 * bounds(sums, self.alpha)[0]:
             self._note("noise_at_floor", "the rows are fitted exactly; the noise stays at 1e-13 of the mean y²",
                        "give noise_variance, or use fewer features than rows")  # fmt: skip

@@ -31,7 +31,7 @@ from ml_core.naming import listed
 from ml_core.numerics.logistic_normal import mean_logistic, mean_softmax
 from ml_core.params import MaxIter, Seed
 from ml_core.registry import algorithm
-from ml_core.solvers.base import Steps, answered, at_once
+from ml_core.solvers.base import Steps, answered, at_once, spent
 from ml_core.solvers.linear_objective import Columns
 from ml_core.solvers.linear_parts import ClassColumns, ClassColumnsPart, Frame, columns_of
 from ml_core.solvers.newton import SINGULAR
@@ -151,10 +151,12 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
             progress.tick(step, ROUNDS, "values of alpha", alpha=self.alpha_)
             if abs(off) <= MOVED:
                 return
+            if spent(step + 1, ROUNDS):
+                break
             slope = (off - before[1]) / (at - before[0]) if step else -1.0
             before = at, off
             at += float(np.clip(-off / slope, -FAR, FAR) if slope < LEAST_SLOPE else np.copysign(FAR, off))
-        self._note("not_converged", f"alpha still moved after {ROUNDS} fits", "give alpha")
+        self._note_short(f"alpha still moved after {step + 1} fits", "give alpha")
 
     def _refuse_size(self, d: int) -> None:
         unknowns = (d + self.fit_intercept) * max(1, len(self.classes_) - 1)

@@ -230,8 +230,8 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     def _note_findings(self, begin: Begin) -> None:
         found = self.solution_
         if not found.converged:
-            self._note("not_converged", f"{self.solver} stopped after {found.n_iter} steps ({found.reason})",
-                       "raise max_iter, or use solver newton")  # fmt: skip
+            self._note_short(f"{self.solver} stopped after {found.n_iter} steps ({found.reason})",
+                             "raise max_iter, or use solver newton")  # fmt: skip
         if begin.broken:
             self._note("fractional_counts", f"{begin.broken} targets are not whole: of a Poisson model they have a "
                        "quasi-likelihood, whose standard errors hold up to the dispersion",

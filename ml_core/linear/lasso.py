@@ -135,8 +135,8 @@ class Lasso(Weighted, MultiOutput, Regressor):
         b = offsets - W @ self.center_
         self.intercept_ = float(b[0]) if single else b
         if not self.converged_:
-            self._note("not_converged", f"stopped after {self.n_iter_} rounds; the duality gap tells how far it is",
-                       "raise max_iter, or scale the columns alike")  # fmt: skip
+            self._note_short(f"stopped after {self.n_iter_} rounds; the duality gap tells how far it is",
+                             "raise max_iter, or scale the columns alike")  # fmt: skip
 
     def _chosen(self, X: Matrix, Y: Matrix, s: Vector) -> float:
         alphas = self._compared(float(s.sum()))

@@ -19,6 +19,7 @@ from ml_core.numerics.column_moments import column_moments
 from ml_core.params import Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
+from ml_core.solvers.base import spent
 from ml_core.solvers.lms_epoch import lms_epoch
 
 GROWTH = 10.0
@@ -154,6 +155,8 @@ class LeastMeanSquares(Updates, Weighted, Regressor):
                         f"steps below {self._bound(M, s):.3g} are safe on these rows, or standardize or normalize")
                 raise InvalidParameter(text, [Issue("/params/step", "diverged", text)])
             progress.tick(epoch + 1, epochs, "epochs", objective=losses[-1])
+            if spent(epoch + 1, epochs):
+                break
         return Run(w, mean, seen, losses)
 
     def _keep(self, run: Run, before: list[float]) -> None:

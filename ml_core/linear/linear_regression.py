@@ -248,8 +248,8 @@ class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor)
                        "standard errors and intervals need more rows")
         for a in self.solutions_:
             if not a.converged:
-                self._note("not_converged", f"{self.solver_} stopped after {a.n_iter} iterations: {a.reason}",
-                           "standardise the columns, use a smaller step or more iterations, or a direct solver")
+                self._note_short(f"{self.solver_} stopped after {a.n_iter} iterations: {a.reason}",
+                                 "standardise the columns, use a smaller step or more iterations, or a direct solver")
         # fmt: on
 
     def _predict(self, X: Matrix) -> Vector | Matrix:

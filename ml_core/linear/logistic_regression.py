@@ -224,8 +224,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
                               "point", "set alpha > 0 (a penalty), take penalty firth of penalized_logistic_regression")
         solution = self.solution_
         if not solution.converged and self.separation_ == "none":
-            self._note("not_converged", f"{self.solver} stopped after {solution.n_iter} steps ({solution.reason})",
-                       "raise max_iter, or use solver newton")  # fmt: skip
+            self._note_short(f"{self.solver} stopped after {solution.n_iter} steps ({solution.reason})",
+                             "raise max_iter, or use solver newton")  # fmt: skip
         constant = np.flatnonzero(problem.columns.constant).tolist()
         if constant and self.fit_intercept:
             self._note("constant_column", f"columns {listed(constant)} are constant; beside an intercept their slope "

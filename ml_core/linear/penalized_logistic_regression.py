@@ -105,8 +105,8 @@ class PenalizedLogisticRegression(LogisticRegression):
         self.solution_, self.n_iter_ = found, max(1, found.n_iter)
         self.coef_, self.intercept_ = end.w[None], np.array([end.b - float(problem.mean @ end.w)])
         if not found.converged and end.value - end.dual > GAP * abs(end.value):
-            self._note("not_converged", f"prox_newton stopped after {found.n_iter} steps ({found.reason})",
-                       "raise max_iter or tol")  # fmt: skip
+            self._note_short(f"prox_newton stopped after {found.n_iter} steps ({found.reason})",
+                             "raise max_iter or tol")  # fmt: skip
 
     def _fit_firth(self, design: FirthDesign) -> None:
         found = design.fit(float(self.tol), int(self.max_iter))
@@ -114,7 +114,7 @@ class PenalizedLogisticRegression(LogisticRegression):
         w, b = design.unpack(found.w)
         self.coef_, self.intercept_ = w[None], np.array([b])
         if not found.converged:
-            self._note("not_converged", f"lbfgs stopped after {found.n_iter} steps ({found.reason})", "raise max_iter")
+            self._note_short(f"lbfgs stopped after {found.n_iter} steps ({found.reason})")
         lost = np.flatnonzero(design.lost()).tolist()
         if lost:
             self._note("collinear", f"these rows do not tell columns {listed(lost)} apart: of the slopes that fit "

@@ -43,8 +43,8 @@ class ResidualRegression(Weighted, Regressor):
                        "slopes that fit alike the shortest in standard units were taken",
                        "drop redundant columns, or add a penalty; predictions are unaffected")  # fmt: skip
         if not self.converged_:
-            self._note("not_converged", f"the solver stopped after {self.n_iter_} steps; the certificates tell how far "
-                       "it is from the minimum", "standardise the columns, or allow more steps")  # fmt: skip
+            self._note_short(f"the solver stopped after {self.n_iter_} steps; the certificates tell how far "
+                             "it is from the minimum", "standardise the columns, or allow more steps")  # fmt: skip
 
     def _predict(self, X: Matrix) -> Vector:
         return np.asarray((X - self.center_) @ self.coef_ + self.offset_)

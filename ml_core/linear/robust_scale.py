@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.weighted_median import weighted_median
 from ml_core.solvers.base import Solution
@@ -62,6 +63,8 @@ def scaled_fit(
         new = bounds.next(size, *joint(r, s, width, size)) if scale == "joint" else mad(r, s)
         if scale == "none" or abs(new - size) <= SAME * size:
             return Scaled(w, size, total, found.converged, trace)
+        if progress.late():
+            break
         if scale == "mad" and turn > ROUNDS // 2:
             new = 0.5 * (new + size)
         size = new

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Cost, Density
 from ml_core.capabilities import HasPosterior, HasProba, Samples, Weighted
@@ -120,7 +121,8 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
         runs = []
         for r, start in enumerate(self._starts(frame, Z, s, moments(Z, s))):
             stop = Stop(self.tol, steps, n, r * steps, self._tries() * steps)
-            runs.append(answered(self._run(frame, start, stop), lambda part: part(Z, s)))
+            with progress.share(self._tries() - r):
+                runs.append(answered(self._run(frame, start, stop), lambda part: part(Z, s)))
         self._conclude(frame, runs, len(X), np.ptp(X, axis=0) == 0)
 
     def _passes(self, census: Census) -> Passes:
@@ -219,7 +221,7 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
         """The notices of a fit."""
         if not self.converged_:
             rising = f"the likelihood still rose by more than tol after {self.n_iter_} iterations"
-            self._note("not_converged", rising, "raise max_iter or tol")
+            self._note_short(rising, "raise max_iter or tol")
         if self.floored_:
             held = f"components {self.floored_} are held at the least variances allowed, {self.floor_.tolist()}"
             self._note("variance_floor", f"{held}; without them the likelihood has no bound",

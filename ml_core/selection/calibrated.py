@@ -103,7 +103,9 @@ class Calibrated(Weighted, HasProba, Scores, Classifier):
         held: Matrix = np.empty((len(y), 1 if len(self.classes_) == 2 else len(self.classes_)))
         for k, (train, test) in enumerate(folds(len(y), self.folds_, seed=int(self.random_state), y=y)):
             progress.tick(k, self.folds_ + 1, "fits")
-            held[test] = self._raw(self._fitted(base, X[train], y[train], None if s is None else s[train]), X[test])
+            with progress.share(self.folds_ + 1 - k):
+                fitted = self._fitted(base, X[train], y[train], None if s is None else s[train])
+            held[test] = self._raw(fitted, X[test])
         self.held_out_scores_ = held
         self._learn(held, y, weight)
         self.estimator_ = self._fitted(base, X, y, s)

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from ml_core import progress
 from ml_core.arrays import Vector
 from ml_core.parallel import ordered_map, row_ranges, use_threads
 
 Reason = Literal[
     "gradient", "objective", "step", "gap", "direct", "max_iter", "time", "line_search", "diverged", "separable"
 ]
+Budget = Literal["max_iter", "time"]
+NEVER = "the last step has a reason to stop"
 R = TypeVar("R")
 P = ParamSpec("P")
 Steps = Generator[Any, Any, R]
@@ -31,6 +34,13 @@ class Solution:
     converged: bool
     reason: Reason
     trace: list[float] = field(default_factory=list)
+
+
+def spent(step: int, most: int) -> Budget | None:
+    """The budget that ends a loop after `step` of `most` steps: "max_iter", or "time" once the first one is made."""
+    if step >= most:
+        return "max_iter"
+    return "time" if step and progress.late() else None
 
 
 def at_once(function: Callable[P, R]) -> Callable[P, Steps[R]]:

@@ -28,13 +28,14 @@ def bounded(
     """Minimise over low ≤ v ≤ high (L-BFGS-B); stops when no entry of the projected gradient exceeds `tol`.
 
     Also stops once a step lowers f by less than `least_decrease` of itself. A point where f is not finite is a point
-    too far. Ticks at each evaluation. O(gradient) plus O(D) a step.
+    too far. Ticks at each evaluation, and looks at the time after each step. O(gradient) plus O(D) a step.
 
     References
     ----------
     Byrd, Lu, Nocedal, Zhu (1995), A limited memory algorithm for bound constrained optimization, SIAM J. Sci. Comp. 16.
     """
     trace: list[float] = []
+    over = False
 
     def told(v: Vector) -> tuple[float, Vector]:
         f, g = value_gradient(v)
@@ -44,11 +45,16 @@ def bounded(
         progress.tick(len(trace), None, "evaluations", objective=f)
         return f, g
 
+    def looked(_: Vector) -> None:
+        nonlocal over
+        if over := progress.late():
+            raise StopIteration
+
     start = np.clip(v0, low, high)
     options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "gtol": tol, "ftol": least_decrease, "maxcor": 12}
     found = minimize(told, start, jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
-                     options=options)  # fmt: skip
+                     options=options, callback=looked)  # fmt: skip
     left = float(np.abs(projected(found.jac, found.x, low, high)).max(initial=0.0))
-    reason: Reason = "gradient" if left <= tol else "max_iter" if found.nit >= max_iter else "step"
+    reason: Reason = "gradient" if left <= tol else "max_iter" if found.nit >= max_iter else "time" if over else "step"
     settled = left <= tol or found.status == 0 or (found.status == 2 and left <= ROUNDING * (1.0 + abs(found.fun)))
     return Solution(np.asarray(found.x), int(found.nit), bool(settled), reason, trace)

@@ -48,7 +48,7 @@ def solve_low_rank(dual: BoxDual, Z: Matrix, *, tol: float, unit: float = 1.0) -
         scale = min(1.0 + abs(trace[-1]), most)
         feasible = np.abs(state.infeasible()).max() <= 1e-10 * np.abs(state.beta).sum()
         stuck = step > 5 and feasible and min(gaps[:-3]) <= gaps[-1]
-        if (gaps[-1] <= CLOSE * scale and feasible) or stuck:
+        if (gaps[-1] <= CLOSE * scale and feasible) or stuck or (step and progress.late()):
             break
         try:
             state.advance()

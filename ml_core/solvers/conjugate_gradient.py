@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import time
 from typing import Literal
 
 import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Vector
-from ml_core.solvers.base import Reason, Solution
+from ml_core.solvers.base import NEVER, Solution, spent
 from ml_core.solvers.line_search import Fun, backtracking, strong_wolfe
 
 Way = Literal["polak_ribiere", "steepest"]
 
 
-def conjugate_gradient(
-    fun: Fun, w0: Vector, *, tol: float, max_iter: int, seconds: float | None = None, way: Way = "polak_ribiere"
-) -> Solution:
+def conjugate_gradient(fun: Fun, w0: Vector, *, tol: float, max_iter: int, way: Way = "polak_ribiere") -> Solution:
     """p ← -g + β p with β = max(0, g·(g - g₋)/g₋·g₋), and a strong Wolfe step along p, until max |g| ≤ tol.
 
     β = 0 restarts; so does a p that does not descend. At most d steps on a quadratic in d unknowns, up to rounding.
     "steepest": β = 0 throughout, and steps by backtracking from twice the last one. Nocedal, Wright (2006), chapter 5.
     """
-    w, begun = w0, time.monotonic()
+    w = w0
     f, g = fun(w)
     p, t, trace = -g, 1.0 / max(float(np.sqrt(g @ g)), 1.0), []
     for k in range(max_iter + 1):
         trace.append(f)
         progress.tick(k, max_iter, objective=f)
-        reason = _reason(k, g, tol, max_iter, seconds, begun)
-        if reason is not None:
-            return Solution(w, k, reason == "gradient", reason, trace)
+        if np.abs(g).max(initial=0.0) <= tol:
+            return Solution(w, k, True, "gradient", trace)
+        if reason := spent(k, max_iter):
+            return Solution(w, k, False, reason, trace)
         if way == "steepest":
             found = backtracking(fun, w, f, g, p, first=2.0 * t)
         else:
@@ -49,12 +47,4 @@ def conjugate_gradient(
             p = -g
         if way == "polak_ribiere" and g @ p < 0:
             t *= min(max(slope / float(g @ p), 1e-3), 1e3)
-    raise AssertionError("the last step has a reason to stop")
-
-
-def _reason(k: int, g: Vector, tol: float, max_iter: int, seconds: float | None, begun: float) -> Reason | None:
-    if np.abs(g).max(initial=0.0) <= tol:
-        return "gradient"
-    if seconds is not None and time.monotonic() - begun > seconds:
-        return "time"
-    return "max_iter" if k == max_iter else None
+    raise AssertionError(NEVER)

@@ -22,7 +22,7 @@ import numpy as np
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.jit import compiled
-from ml_core.solvers.base import Solution
+from ml_core.solvers.base import Solution, spent
 from ml_core.solvers.gram_descent import SWEEPS, descend
 from ml_core.solvers.signed_system import settle_signs
 from ml_core.solvers.unit_columns import EPS, Columns
@@ -78,6 +78,8 @@ def _settle(
         if not reached and step <= EPS * np.abs(w).max(initial=0.0):
             break
         progress.pulse()
+        if progress.late():
+            break
     return w, rounds
 
 
@@ -154,8 +156,8 @@ def advance(
             return Solution(w.copy(), rounds, True, "gradient", trace)
         if (outer or first is not None) and found.gap <= 0.5 * tol:
             return Solution(w.copy(), rounds, True, "gap", trace)
-        if rounds >= max_iter:
-            break
+        if reason := spent(rounds, max_iter):
+            return Solution(w.copy(), rounds, False, reason, trace)
         on = np.flatnonzero(w)
         size = max(size, 2 * len(on))
         worst = out[np.argsort(bound[out] - np.abs(pull[out]), kind="stable")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
-from ml_core.solvers.base import Solution
+from ml_core.solvers.base import NEVER, Solution, spent
 from ml_core.solvers.line_search import strong_wolfe
 
 FLAT = 1e-12
@@ -27,7 +26,7 @@ class SecondOrder(Protocol):
 
 
 def coordinate_search(
-    objective: SecondOrder, w0: Vector, *, block: int, tol: float, max_iter: int, seconds: float | None = None,
+    objective: SecondOrder, w0: Vector, *, block: int, tol: float, max_iter: int,
     order: Callable[[int, int], np.ndarray] | None = None,
 ) -> Solution:  # fmt: skip
     """Minimise over each block in turn with the others held; sweeps until max |∇f| ≤ tol. f never rises.
@@ -35,17 +34,15 @@ def coordinate_search(
     Newton's step of the block, from the Hessian at the sweep's start, its length by a strong Wolfe search: on
     quadratics the exact minimum over the block. `order(sweep, d)` permutes the coordinates. O(d gradients) a sweep.
     """
-    w, begun, d = w0, time.monotonic(), len(w0)
+    w, d = w0, len(w0)
     f, g = objective.value_gradient(w)
     trace = [f]
     for sweep in range(max_iter + 1):
         progress.tick(sweep, max_iter, "sweeps", objective=f)
         if np.abs(g).max(initial=0.0) <= tol:
             return Solution(w, sweep, True, "gradient", trace)
-        if seconds is not None and time.monotonic() - begun > seconds:
-            return Solution(w, sweep, False, "time", trace)
-        if sweep == max_iter:
-            break
+        if reason := spent(sweep, max_iter):
+            return Solution(w, sweep, False, reason, trace)
         H, moved = objective.second(w)[2], False
         places = np.arange(d) if order is None else order(sweep, d)
         for a in range(0, d, block):
@@ -59,7 +56,7 @@ def coordinate_search(
         if not moved:
             return Solution(w, sweep, False, "line_search", trace)
         trace.append(f)
-    return Solution(w, max_iter, False, "max_iter", trace)
+    raise AssertionError(NEVER)
 
 
 def _direction(H: Matrix, g: Vector) -> Vector:

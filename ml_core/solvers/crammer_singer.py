@@ -17,6 +17,7 @@ import numpy as np
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.numerics.stable import slacks
+from ml_core.solvers.base import spent
 from ml_core.solvers.constrained import Constrained
 from ml_core.solvers.crammer_singer_sweeps import sweep_classes
 from ml_core.solvers.free_set import Curvature, Free, Step, newton_on_free, too_many
@@ -51,7 +52,7 @@ def crammer_singer(X: Matrix, y: Codes, cap: Vector, classes: int, *, tol: float
     state = np.array([n, max(1.0, tol), 1.0 + seed % (1 << 40)])
     each = int(np.clip(WORK / (X.size * classes), 5, MOST_ROUNDS))
     done, worst, stage, trace, gaps = 0, np.inf, max(tol, FIRST), [], []
-    while done < max_iter and worst > tol:
+    while worst > tol and not spent(done, max_iter):
         rounds, _ = sweep_classes(X, y, cap, square, alpha, W, order, live, count, state,
                                   stage, min(each, max_iter - done))  # fmt: skip
         done += rounds

@@ -97,7 +97,7 @@ def newton_method(
             found = newton(Convexified(recorder), w, tol=tol * 10.0**-k * size**0.5, max_iter=max_iter - total)[0]
             total, w = total + found.n_iter, found.w
             trace += found.trace[1 if k else 0 :]
-            if np.abs(recorder.inner.value_gradient(w)[1]).max() <= tol or total >= max_iter:
+            if np.abs(recorder.inner.value_gradient(w)[1]).max() <= tol or total >= max_iter or found.reason == "time":
                 break
         done = bool(np.abs(recorder.inner.value_gradient(w)[1]).max() <= tol)
         return Solution(w, total, done, "gradient" if done else found.reason, trace)
@@ -166,9 +166,9 @@ def coordinate_ascent(
             return generator(random_state, sweep).permutation(d)
 
         return coordinate_search(recorder, start_of(start, recorder.inner), block=block, tol=tol, max_iter=max_iter,
-                                 seconds=seconds, order=order if shuffle else None)  # fmt: skip
+                                 order=order if shuffle else None)  # fmt: skip
 
-    answer = run(problem, solve, tol=tol)
+    answer = run(problem, solve, tol=tol, seconds=seconds)
     rises = float(np.diff(answer.value.trace).max(initial=0.0)) / max(1.0, float(np.abs(answer.value.trace).max()))
     check = Certificate("largest_rise", rises, 1e-12, "f never rises between sweeps (relative)")
     return Answer(answer.value, (*answer.certificates, check), answer.warnings)

@@ -16,6 +16,7 @@ import numpy as np
 from ml_core import progress
 from ml_core.arrays import Vector
 from ml_core.numerics.sparse_rows import Rows, layout, squares
+from ml_core.solvers.base import spent
 from ml_core.solvers.dual_sweeps import sweep
 
 WORK = 5e7
@@ -42,7 +43,8 @@ def dual_coordinate(X: Rows, sign: Vector, cap: Vector, *, squared: bool, tol: f
                     seed: int = 0) -> LinearDual:  # fmt: skip
     """Rounds until the projected slopes of all rows lie within tol and what Σ αᵢyᵢ lacks moves no score by more.
 
-    At most max_iter rounds. Between changes of b rows stay shrunk; the last rounds are over all of them.
+    At most max_iter rounds, while there is time. Between changes of b rows stay shrunk; the last rounds are over all
+    of them.
     """
     n, d = X.shape
     square, rows = squares(X), layout(X)
@@ -55,7 +57,7 @@ def dual_coordinate(X: Rows, sign: Vector, cap: Vector, *, squared: bool, tol: f
     done, trace, gaps, goal, calm, spread, near = 0, [], [], 0.1, False, float("inf"), 0.5 * tol
     for _ in range(OUTER):
         whole, spread = spread <= near, np.inf
-        while spread > goal and done < max_iter:
+        while spread > goal and not spent(done, max_iter):
             most = max(1, int(WORK * n / (4 * rows[0].size * max(state[0], 1.0))))
             rounds, spread = sweep(*rows, sign, bound, soft, square + tau + soft, alpha, w, b, tau, order, state, goal,
                                    whole, min(most, max_iter - done))  # fmt: skip
@@ -65,7 +67,7 @@ def dual_coordinate(X: Rows, sign: Vector, cap: Vector, *, squared: bool, tol: f
             gaps.append(_primal(X, sign, cap, w, float(b[0]), squared) - dual)
             progress.tick(done, max_iter, "rounds", dual_objective=dual, duality_gap=gaps[-1])
         calm = whole and spread <= near and abs(float(alpha @ sign)) * size <= near
-        if calm or done >= max_iter:
+        if calm or spent(done, max_iter):
             break
         goal = max(near, DECREASE * goal)
         b += tau * (alpha @ sign)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from ml_core.arrays import Vector
 from ml_core.progress import tick
-from ml_core.solvers.base import Reason, Solution, Steps
+from ml_core.solvers.base import Reason, Solution, Steps, spent
 
 P = TypeVar("P")
 E = TypeVar("E")
@@ -75,6 +75,9 @@ def em(
         tick(stop.done + step, stop.planned or stop.max_iter, objective=value / stop.weight)
         if abs(trace[-1] - trace[-2]) <= stop.tol * stop.weight:
             reason = "objective"
+            break
+        if ended := spent(step, stop.max_iter):
+            reason = ended
             break
     return Run(theta, _solution(flat(theta), trace, reason), failure)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,7 +11,7 @@ import numpy as np
 from ml_core import progress
 from ml_core.arrays import Vector
 from ml_core.rng import generator
-from ml_core.solvers.base import Reason, Solution
+from ml_core.solvers.base import NEVER, Reason, Solution, spent
 from ml_core.solvers.updates import Update
 
 RISE = 1e6
@@ -80,11 +79,9 @@ class _Watch:
 
     tol: float
     max_iter: int
-    seconds: float | None
     trace: list[float] = field(default_factory=list)
     least: float = np.inf
     best: Vector = field(default_factory=lambda: NONE)
-    begun: float = field(default_factory=time.monotonic)
 
     def look(self, k: int, w: Vector, f: float, g: Vector, unit: str) -> Reason | None:
         """Take note of the point after k rounds; the reason to stop, if there is one."""
@@ -98,15 +95,12 @@ class _Watch:
         if np.abs(g).max(initial=0.0) <= self.tol:
             self.best = w
             return "gradient"
-        if self.seconds is not None and time.monotonic() - self.begun > self.seconds:
-            return "time"
-        return "max_iter" if k == self.max_iter else None
+        return spent(k, self.max_iter)
 
 
 def descend(
     value_gradient: Fun, w0: Vector, update: Update, *, rate: Callable[[int], float] | float, tol: float, max_iter: int,
-    seconds: float | None = None, draws: Epochs | None = None,
-    curvature: Callable[[Vector, np.ndarray | None], Vector] | None = None,
+    draws: Epochs | None = None, curvature: Callable[[Vector, np.ndarray | None], Vector] | None = None,
 ) -> Solution:  # fmt: skip
     """Steps by `update` until max |∇f| ≤ tol; of `draws`, epochs of steps, judged by the whole gradient between them.
 
@@ -114,7 +108,7 @@ def descend(
     returned when f is not finite or far above its start (`diverged`), or when a budget is spent.
     """
     steps = Steps(w0, update, rate, draws, curvature)
-    watch = _Watch(tol, max_iter, seconds, best=w0)
+    watch = _Watch(tol, max_iter, best=w0)
     unit = "iterations" if draws is None else "epochs"
     for k in range(max_iter + 1):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -123,7 +117,7 @@ def descend(
             if reason is not None:
                 return Solution(watch.best, k, reason == "gradient", reason, watch.trace)
             steps.round(k, g)
-    raise AssertionError("the last round has a reason to stop")
+    raise AssertionError(NEVER)
 
 
 class Steps:

@@ -39,11 +39,11 @@ def first_order(
         inner = recorder.inner
         draws = None if batch is None else _draws(inner, batch, seed, average)
         return descend(
-            recorder.value_gradient, start_of(start, inner), update, tol=tol, max_iter=max_iter, seconds=seconds,
+            recorder.value_gradient, start_of(start, inner), update, tol=tol, max_iter=max_iter,
             rate=lambda k: rate * (1.0 + k) ** -decay, draws=draws, curvature=inner.diagonal,
         )  # fmt: skip
 
-    return run(problem, solve, tol=tol, step=rate if fixed else None)
+    return run(problem, solve, tol=tol, step=rate if fixed else None, seconds=seconds)
 
 
 def _draws(objective: Objective, batch: int, seed: int, average: bool) -> Draws:

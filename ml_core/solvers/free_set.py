@@ -145,7 +145,7 @@ def newton_on_free(f: Free, most: int) -> int:
     for step in range(most):
         progress.pulse()
         on = still_free(f.beta, f.lo, f.hi, on)
-        if len(on) < 2:
+        if len(on) < 2 or (step and progress.late()):
             return step
         found = f.K.step(on, f.v, f.group[on])
         if found is None or not np.isfinite(found[0]).all():

@@ -24,6 +24,7 @@ from scipy.linalg import eigh, qr, svd
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
+from ml_core.solvers.base import NEVER, spent
 from ml_core.solvers.least_squares import triangular_inverse
 from ml_core.statistics import Moments
 
@@ -185,6 +186,8 @@ def _closed_loop(
         done = max(abs(np.log(new_alpha / alpha)), abs(np.log(new_noise / noise))) <= tol
         alpha, noise = new_alpha, new_noise
         progress.tick(i, max_iter, objective=-trace[-1])
+        if not done and progress.late():
+            break
     post = posterior(sums, isotropic(prior, alpha, shared), noise)
     return Evidence(alpha, noise, post, i, done, [*trace[1:], post.log_evidence])
 
@@ -218,6 +221,6 @@ def maximise_evidence(
         post = posterior(sums, isotropic(prior, alpha, shared), noise)
         trace.append(post.log_evidence)
         progress.tick(i, max_iter, objective=-post.log_evidence)
-        if moved <= tol:
-            return Evidence(alpha, noise, post, i, True, trace)
-    return Evidence(alpha, noise, post, max_iter, False, trace)
+        if moved <= tol or spent(i, max_iter):
+            return Evidence(alpha, noise, post, i, moved <= tol, trace)
+    raise AssertionError(NEVER)

@@ -47,8 +47,8 @@ def gradient_descent(
     """
     if step == "backtracking":
         return run(problem, lambda r: conjugate_gradient(
-            r.value_gradient, start_of(start, r.inner), tol=tol, max_iter=max_iter, seconds=seconds, way="steepest"
-        ), tol=tol)  # fmt: skip
+            r.value_gradient, start_of(start, r.inner), tol=tol, max_iter=max_iter, way="steepest"
+        ), tol=tol, seconds=seconds)  # fmt: skip
     rate = safe_rate(problem, None if step == "lipschitz" else float(step), 1.0)
     return first_order(problem, Steepest(), rate, start, tol, max_iter, seconds, None, fixed=True)
 
@@ -153,5 +153,5 @@ def nonlinear_conjugate_gradient(
     Nocedal, Wright (2006), Numerical Optimization, chapter 5.
     """
     return run(problem, lambda r: conjugate_gradient(
-        r.value_gradient, start_of(start, r.inner), tol=tol, max_iter=max_iter, seconds=seconds
-    ), tol=tol)  # fmt: skip
+        r.value_gradient, start_of(start, r.inner), tol=tol, max_iter=max_iter
+    ), tol=tol, seconds=seconds)  # fmt: skip

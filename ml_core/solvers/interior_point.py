@@ -105,7 +105,7 @@ def interior_point(P: Kinked) -> Answer:
             best, least = (S.w, S.a - S.b), gap
         if gap <= GAP * (abs(value) + GAP) or (stale >= PATIENCE and step > PATIENCE):
             break
-        moved = _moved(P, S)
+        moved = None if step and progress.late() else _moved(P, S)
         if moved is None:
             break
         S = moved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ml_core import progress
 from ml_core.arrays import Vector
-from ml_core.solvers.base import Solution
+from ml_core.solvers.base import NEVER, Solution, spent
 from ml_core.solvers.newton import SecondOrder, inverse
 
 
@@ -29,5 +29,7 @@ def irls(objective: SecondOrder, v0: Vector, *, tol: float, max_iter: int) -> So
         progress.tick(step, max_iter, objective=f, change=change)
         if change <= tol:
             return Solution(new, step, True, "step", trace)
+        if reason := spent(step, max_iter):
+            return Solution(v, step, False, reason, trace)
         previous, v = v, new
-    return Solution(previous, max_iter, False, "max_iter", trace)
+    raise AssertionError(NEVER)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.progress import tick
-from ml_core.solvers.base import Steps
+from ml_core.solvers.base import Steps, spent
 from ml_core.solvers.centres import nearest, squared_distances
 from ml_core.solvers.lloyd import Lloyd, assigned
 
@@ -159,7 +159,9 @@ def lloyd_by_sums(starts: Sequence[Matrix], mean: Vector, *, max_iter: int, allo
         for run, found in zip(active, totals.each, strict=True):
             run.take(found, allowed if allowed > 0 else -1.0)
         tick(step, max_iter, objective=min(r.trace[-1] for r in runs))
-        for run in active if step < max_iter else ():
+        if all(r.done for r in runs) or spent(step, max_iter):
+            break
+        for run in active:
             if not run.done:
                 yield from _advance(run, mean)
     return [

@@ -8,6 +8,7 @@ import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.solvers.base import spent
 
 EPS = float(np.finfo(float).eps)
 
@@ -39,7 +40,7 @@ def alternate(K: Matrix, s: Vector, labels: Codes, *, max_iter: int) -> KernelLl
         progress.tick(step, max_iter, objective=trace[-1])
         nearest = D.argmin(axis=1)
         moves = own - D[rows, nearest] > rounding
-        if not moves.any() or step == max_iter:
+        if not moves.any() or spent(step, max_iter):
             break
         labels[moves] = nearest[moves]
         _filled(labels, D[rows, labels], k)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Vector
-from ml_core.solvers.base import Solution, Steps, answered, at_once
+from ml_core.solvers.base import NEVER, Solution, Steps, answered, at_once, spent
 
 MEMORY = 12
 ARMIJO = 1e-4
@@ -49,8 +49,8 @@ def lbfgs_steps(
         progress.tick(step, max_iter, objective=f, distance=left)
         if left <= tol:
             return Solution(v, step, True, "gradient", trace)
-        if step == max_iter:
-            break
+        if reason := spent(step, max_iter):
+            return Solution(v, step, False, reason, trace)
         found = yield from _search(ask, v, f, g, p)
         if found is None:
             small = left <= 1e-6 * max(1.0, np.sqrt(abs(f)))
@@ -58,7 +58,7 @@ def lbfgs_steps(
         new, f, g_new = found
         remember(pairs, new - v, g_new - g)
         v, g = new, g_new
-    return Solution(v, max_iter, False, "max_iter", trace)
+    raise AssertionError(NEVER)
 
 
 def remember(pairs: deque[Pair], dv: Vector, dg: Vector) -> None:

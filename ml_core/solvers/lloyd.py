@@ -8,7 +8,7 @@ import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.numerics.jit import compiled, inner, read_only
-from ml_core.progress import tick
+from ml_core.progress import late, tick
 from ml_core.solvers.centres import BLOCK, LANES, blocks, columns, frozen, own, plus_plus, squared_distances, squares
 
 __all__ = ["Lloyd", "lloyd", "plus_plus"]
@@ -180,7 +180,7 @@ def lloyd(X: Matrix, s: Vector, centres: Matrix, *, max_iter: int = 300, tol: fl
         trace.append(run.J)
         tick(step, max_iter, objective=run.J)
         converged = quiet and exact and fresh
-        if converged:
+        if converged or late():
             break
         exact = quiet
     if not converged:

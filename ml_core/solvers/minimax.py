@@ -57,7 +57,7 @@ def minimax(A: Matrix, y: Vector, h: Vector, s: Vector) -> Minimax:
         progress.tick(step, None, "rounds", objective=t, excess=float(size.max() - t))
         size[chosen] = 0.0
         out = np.flatnonzero(size > t + SLACK * (1.0 + t))
-        if not len(out):
+        if not len(out) or progress.late():
             break
         chosen = np.union1d(chosen, out[_worst(size[out], batch)])
     on = np.flatnonzero(np.abs(d) > FINE)

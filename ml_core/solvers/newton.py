@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
-from ml_core.solvers.base import Reason, Solution, Steps, answered, at_once
+from ml_core.solvers.base import NEVER, Reason, Solution, Steps, answered, at_once, spent
 from ml_core.solvers.lbfgs import MEMORY, Pair, direction, remember
 
 EPS = float(np.finfo(float).eps)
@@ -126,11 +126,12 @@ def newton_steps(
             look *= 2
             if (yield from slow(at.v)):
                 return Solution(at.v, step, False, "separable", trace), at.solve
-        if step < max_iter:
-            moved = yield from at.move(_pays(left, tol, at.pace, hessian_cost))
-            if not moved:
-                return Solution(at.v, step, False, "line_search", trace), at.solve
-    return Solution(at.v, max_iter, False, "max_iter", trace), at.solve
+        if reason := spent(step, max_iter):
+            return Solution(at.v, step, False, reason, trace), at.solve
+        moved = yield from at.move(_pays(left, tol, at.pace, hessian_cost))
+        if not moved:
+            return Solution(at.v, step, False, "line_search", trace), at.solve
+    raise AssertionError(NEVER)
 
 
 class _Descent:

@@ -18,6 +18,7 @@ from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.numerics.jit import compiled, inner, read_only, regrouped
 from ml_core.rng import generator
+from ml_core.solvers.base import spent
 from ml_core.solvers.centres import frozen
 
 Mode = Literal["cyclic", "stochastic", "batch"]
@@ -191,7 +192,7 @@ class Passed:
 
 
 def perceptron(rows: Rows, start: Vector, *, max_epochs: int, seed: int, path: int) -> Run:
-    """Epochs until no row is on the wrong side, or `max_epochs`; O(n d) each.
+    """Epochs until no row is on the wrong side, `max_epochs`, or time is over; O(n d) each.
 
     In every mode the risk Σ s [-t f]₊ may rise by a step, so that nothing is concluded from a rise. A cyclic order that
     comes back to earlier weights would repeat them for ever: after that rows are drawn.
@@ -201,7 +202,7 @@ def perceptron(rows: Rows, start: Vector, *, max_epochs: int, seed: int, path: i
     errors = [wrong_share(rows.X, rows.t, rows.s, w, rows.bias)]
     mistakes, moved, squares, epoch = 0, 0.0, 0.0, 0
     mark, repeats = w.copy(), False
-    while errors[-1] > 0 and epoch < max_epochs:
+    while errors[-1] > 0 and not spent(epoch, max_epochs):
         most = min(max_epochs - epoch, max(1, TOGETHER // rows.X.size))
         orders, watched = None, rows.mode == "cyclic" and not repeats
         if rows.mode == "stochastic" or repeats:

@@ -14,6 +14,7 @@ from ml_core.base import Cost
 from ml_core.certificates import Certificate, Notice
 from ml_core.losses.arguments import Numbers
 from ml_core.params import RealMatrix, RealVector
+from ml_core.progress import deadline
 from ml_core.registry import Answer, function
 from ml_core.solvers.linear_program import (
     Constraints,
@@ -150,8 +151,8 @@ def quadratic_programming(
     ray = falling_ray(q, k, P)
     if ray is not None:
         return Answer(*unsolved(k, q, status="unbounded", n_iter=0, x=point, ray=ray))
-    with np.errstate(all="ignore"):
-        found = quadratic_program(P, q, rows, limits, k.A, k.b, tol=tol, max_iter=max_iter, seconds=seconds)
+    with np.errstate(all="ignore"), deadline(seconds):
+        found = quadratic_program(P, q, rows, limits, k.A, k.b, tol=tol, max_iter=max_iter)
     report, checks = solved(P, q, k, found.x, found.inequality, found.equality, status=found.status,
                             n_iter=found.n_iter)  # fmt: skip
     return Answer(report, checks, _slater(k, values))

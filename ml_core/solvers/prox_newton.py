@@ -19,7 +19,7 @@ from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.losses.base import Conjugable, TwiceSmooth
 from ml_core.penalties import Penalty
-from ml_core.solvers.base import Reason, Solution
+from ml_core.solvers.base import NEVER, Solution, spent
 from ml_core.solvers.coordinate_descent import lasso
 from ml_core.solvers.unit_columns import Columns
 
@@ -124,7 +124,6 @@ def prox_newton(
     best = float(problem.loss.start(problem.y, problem.s)[0]) if problem.fit_intercept else 0.0
     here = problem.at(np.zeros(d), best) if start is None else problem.at(start.w, start.b)
     trace: list[float] = []
-    reason: Reason = "max_iter"
     for step in range(max_iter + 1):
         gap = here.value - here.dual
         trace.append(here.value)
@@ -132,14 +131,13 @@ def prox_newton(
         if gap <= tol * max(abs(here.value), np.finfo(float).tiny):
             here = _step(problem, here) or here
             return Solution(here.w, step, True, "gap", trace), here
-        if step == max_iter:
-            break
+        if reason := spent(step, max_iter):
+            return Solution(here.w, step, False, reason, trace), here
         moved = _step(problem, here)
         if moved is None:
-            reason = "line_search"
-            break
+            return Solution(here.w, step, False, "line_search", trace), here
         here = moved
-    return Solution(here.w, len(trace) - 1, False, reason, trace), here
+    raise AssertionError(NEVER)
 
 
 def _step(problem: Sparse, here: State) -> State | None:

@@ -8,7 +8,6 @@ Nocedal, Wright (2006), Numerical Optimization, chapter 16.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,6 +16,7 @@ from scipy.linalg import LinAlgError, lu_factor, lu_solve
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
+from ml_core.solvers.base import spent
 from ml_core.solvers.central_path import aim, room
 
 Status = Literal["optimal", "max_iter", "time", "stalled"]
@@ -45,27 +45,24 @@ class _Point:
 
 
 def quadratic_program(
-    P: Matrix, q: Vector, rows: Matrix, h: Vector, A: Matrix, b: Vector, *, tol: float, max_iter: int,
-    seconds: float | None = None,
+    P: Matrix, q: Vector, rows: Matrix, h: Vector, A: Matrix, b: Vector, *, tol: float, max_iter: int
 ) -> QuadraticSolution:  # fmt: skip
     """`interior_point` in the unit of the objective's largest entry, `polished` where it ended by itself."""
     unit = max(float(np.abs(P).max()), float(np.abs(q).max())) or 1.0
     P, q = P / unit, q / unit
-    found = interior_point(P, q, rows, h, A, b, tol=tol, max_iter=max_iter, seconds=seconds)
+    found = interior_point(P, q, rows, h, A, b, tol=tol, max_iter=max_iter)
     if found.status in ("optimal", "stalled"):
         found = polished(found, P, q, rows, h, A, b)
     return replace(found, inequality=found.inequality * unit, equality=found.equality * unit)
 
 
 def interior_point(
-    P: Matrix, q: Vector, rows: Matrix, h: Vector, A: Matrix, b: Vector, *, tol: float, max_iter: int,
-    seconds: float | None = None,
+    P: Matrix, q: Vector, rows: Matrix, h: Vector, A: Matrix, b: Vector, *, tol: float, max_iter: int
 ) -> QuadraticSolution:  # fmt: skip
     """Min ½ xᵀP x + qᵀx under rows x ≤ h, A x = b, for P positive semidefinite (d, d).
 
     Predictor and corrector steps until residuals and gap, relative to the data, are ≤ tol. O((d + e + m)³) a step.
     """
-    begun = time.monotonic()
     size = 1.0 + max(float(np.abs(v).max(initial=0.0)) for v in (q, h, b))
     at = _begin(P, q, rows, h, A, b)
     trace: list[float] = []
@@ -78,11 +75,10 @@ def interior_point(
         progress.tick(k, max_iter, gap=gap, residual=off)
         merit = max(off / size, gap / (1.0 + abs(float(q @ at.x))))
         best, least, since = (at, merit, 0) if merit < least else (best, least, since + 1)
-        late = seconds is not None and time.monotonic() - begun > seconds
-        moved = None if least <= tol or since > PATIENCE or late or k == max_iter else _step(P, rows, A, at, *residual)
+        ended = None if least <= tol or since > PATIENCE else spent(k, max_iter)
+        moved = None if least <= tol or since > PATIENCE or ended else _step(P, rows, A, at, *residual)
         if moved is None or not np.isfinite(moved.x).all():
-            status: Status = "time" if late else "max_iter" if k == max_iter else "stalled"
-            status = "optimal" if least <= tol else status
+            status = "optimal" if least <= tol else ended or "stalled"
             return QuadraticSolution(status, best.x, best.z, best.nu, k, trace)
         at = moved
     raise AssertionError("the last step returns")

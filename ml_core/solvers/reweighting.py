@@ -8,7 +8,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.losses.base import Reweighted, TwiceSmooth
-from ml_core.solvers.base import Solution
+from ml_core.solvers.base import NEVER, Solution, spent
 
 EPS = float(np.finfo(float).eps)
 NEAR = 1e-2
@@ -38,8 +38,8 @@ def reweighted(
         progress.tick(step, max_iter, objective=f, gradient=left)
         if left <= tol:
             return Solution(w, step, True, "gradient", trace)
-        if step == max_iter:
-            break
+        if reason := spent(step, max_iter):
+            return Solution(w, step, False, reason, trace)
         most = f + 4 * EPS * abs(f) + lost
         found = _newton(A, y, s, loss, mu, w, most, g) if left < NEAR else None
         if found is None:
@@ -48,7 +48,7 @@ def reweighted(
         if found[1] > most or np.array_equal(found[0], w):
             return Solution(w, step, left <= 100 * tol, "objective", trace)
         w, f, g = found
-    return Solution(w, max_iter, False, "max_iter", trace)
+    raise AssertionError(NEVER)
 
 
 def _sizes(

@@ -80,9 +80,10 @@ def minimise_risk(R: Risk, starts: list[Vector], max_iter: int) -> Found:
     best, values, steps = (starts[0], np.inf), [], 0
     for i, start in enumerate(starts):
         progress.tick(i, len(starts), "starts")
-        w, n = _sum(replace(R, largest=False), start, max_iter)
-        if R.largest:
-            w, n = _largest(R, w if R.value(w) < R.value(start) else start, max_iter)
+        with progress.share(len(starts) - i):
+            w, n = _sum(replace(R, largest=False), start, max_iter)
+            if R.largest:
+                w, n = _largest(R, w if R.value(w) < R.value(start) else start, max_iter)
         value = R.value(w)
         values.append(value)
         steps += n
@@ -94,6 +95,8 @@ def minimise_risk(R: Risk, starts: list[Vector], max_iter: int) -> Found:
 
 def _ticked(_: Any) -> None:
     progress.pulse()
+    if progress.late():
+        raise StopIteration
 
 
 def _sum(R: Risk, w: Vector, max_iter: int) -> tuple[Vector, int]:
@@ -133,6 +136,8 @@ def _largest(R: Risk, w: Vector, max_iter: int) -> tuple[Vector, int]:
             break
         chosen = np.union1d(chosen, np.argsort(-each, kind="stable")[:batch])
         progress.pulse()
+        if progress.late():
+            break
     return w[:p], steps
 
 

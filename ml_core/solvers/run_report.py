@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,6 +15,7 @@ from ml_core.base import Cost
 from ml_core.certificates import Certificate, Notice, finite
 from ml_core.losses.arguments import Numbers
 from ml_core.params import RealVector
+from ml_core.progress import deadline
 from ml_core.registry import Answer
 from ml_core.solvers.base import Solution
 from ml_core.solvers.objectives import Objective
@@ -64,17 +64,11 @@ class RunReport:
     order: float | None
 
 
-class Late(Exception):
-    """The time budget is used up."""
-
-
 @dataclass
 class Recorder:
-    """Passes an objective on and remembers every point where it was evaluated; `Late` once the clock passes `until`."""
+    """Passes an objective on and remembers every point where it was evaluated."""
 
     inner: Objective
-    until: float = np.inf
-    best: tuple[float, Vector] = (np.inf, UNKNOWN)
     seen: list[tuple[float, float, Vector]] = field(default_factory=list)
 
     @property
@@ -105,18 +99,9 @@ class Recorder:
                 at += 1
         return out
 
-    def best_so_far(self) -> Solution:
-        """The best point evaluated, when time is over."""
-        trace = np.unique([f for f, _, _ in self.seen if f <= self.seen[0][0]])[::-1]
-        return Solution(self.best[1], len(trace) - 1, False, "time", trace.tolist())
-
     def _note(self, f: float, g: Vector, w: Vector) -> None:
-        if f < self.best[0]:
-            self.best = f, w.copy()
         kept = len(self.seen) * len(w) < MOST_CELLS
         self.seen.append((f, float(np.abs(g).max(initial=0.0)), w.copy() if kept else UNKNOWN))
-        if time.monotonic() > self.until:
-            raise Late
 
 
 def cost(problem: Problem, max_iter: int = 1000, **others: Any) -> Cost:
@@ -132,17 +117,16 @@ def run(
 ) -> Answer[RunReport]:  # fmt: skip
     """Solve and report; `step` is the fixed step used, where there is one; after `seconds` the best point so far."""
     with np.errstate(all="ignore"):
-        return _run(problem.objective(), solve, tol, step, seconds)
+        objective = problem.objective()
+        recorder = Recorder(objective)
+        with deadline(seconds):
+            found = solve(recorder)
+        return _report(objective, recorder, found, tol, step)
 
 
-def _run(
-    objective: Objective, solve: Callable[[Recorder], Solution], tol: float, step: float | None, seconds: float | None
+def _report(
+    objective: Objective, recorder: Recorder, found: Solution, tol: float, step: float | None
 ) -> Answer[RunReport]:
-    recorder = Recorder(objective, np.inf if seconds is None else time.monotonic() + seconds)
-    try:
-        found = solve(recorder)
-    except Late:
-        found = recorder.best_so_far()
     f, g = objective.value_gradient(found.w)
     largest = float(np.abs(g).max(initial=0.0))
     taken = recorder.along(found.trace)
@@ -208,7 +192,7 @@ def _notices(report: RunReport, step: float | None) -> tuple[Notice, ...]:
                           "converge", "take a smaller step, or leave it out"))  # fmt: skip
     if not report.converged:
         why = {
-            "max_iter": "raise max_iter, or scale the columns", "time": "raise seconds",
+            "max_iter": "raise max_iter, or scale the columns", "time": "allow more time",
             "diverged": "take a smaller step", "line_search": "no step lowers the objective any further: rounding",
         }  # fmt: skip
         out.append(Notice("not_converged", f"stopped after {report.iterations} iterations ({report.reason}) with a "

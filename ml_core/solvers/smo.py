@@ -43,7 +43,10 @@ Index = np.ndarray
 
 def solve_box(dual: BoxDual, rows: KernelRows, *, tol: float, max_iter: int, unit: float = 1.0,
               cache_bytes: int = CACHE_BYTES, gram: Matrix | None = None) -> BoxSolution:  # fmt: skip
-    """Solve to m - M ≤ tol · unit, or stop after max_iter steps on pairs. `gram` is the kernel matrix, where known."""
+    """Solve to m - M ≤ tol · unit, or stop after max_iter steps on pairs or when time is over.
+
+    `gram` is the kernel matrix, where known.
+    """
     small = dual.c.size <= DENSE or gram is not None
     goal = tol * unit
     with team(not small) as each:
@@ -65,7 +68,7 @@ def _descend(work: _Run, goal: float, unit: float, max_iter: int) -> None:
     allowed, met = max(FIRST, 20 * work.dual.c.size), 0
     for _ in range(POLISHES):
         work.improve(stage, allowed)
-        if not work.polish():
+        if work.late() or not work.polish():
             break
         met += work.violation() <= goal
         if work.violation() <= fine or met > MET or work.left <= 0:
@@ -90,6 +93,10 @@ class _Run(ABC):
 
     def violation(self) -> float:
         return levels(self.dual, self.beta, self.v).violation
+
+    def late(self) -> bool:
+        """Whether time is over and a step was made."""
+        return self.done > 0 and progress.late()
 
     @abstractmethod
     def improve(self, tol: float, most: int) -> None:
@@ -139,7 +146,7 @@ class _Dense(_Run):
 
     def improve(self, tol: float, most: int) -> None:
         beta, v, d, end = self.beta.ravel(), self.v.ravel(), self.dual, self.done + most
-        while self.left > 0 and self.done < end:
+        while self.left > 0 and self.done < end and not self.late():
             most = min(SLICE, self.left)
             steps, worst = solve_pairs(self.gram, self.diag, beta, v, d.lo.ravel(), d.hi.ravel(), d.group.ravel(),
                                        d.groups, tol, most)  # fmt: skip
@@ -182,6 +189,8 @@ class _Blocks(_Run):
                     return
                 self._restore()
                 continue
+            if self.late():
+                break
             if self.spare and rounds % SHRINK_EVERY == SHRINK_EVERY - 1:
                 self._shrink(found.high, found.low)
             self._round(found.violation, tol)

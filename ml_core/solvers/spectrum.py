@@ -10,7 +10,7 @@ from scipy.linalg import eigh, lapack, qr, svd
 from scipy.sparse.linalg import LinearOperator, svds
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.progress import tick
+from ml_core.progress import late, tick
 
 BLOCK_CELLS = 1 << 20
 EPS = float(np.finfo(float).eps)
@@ -174,7 +174,7 @@ def randomized(A: Matrix, k: int, rng: np.random.Generator, *, max_iter: int = 2
         change = float(np.abs(values - last).max() / max(values[0], np.finfo(float).tiny))
         tick(step, max_iter, objective=float(values.sum()))
         last, converged = values, change <= 64 * EPS
-        if converged:
+        if converged or late():
             break
     _, values, Wt = svd(A @ Q, full_matrices=False, check_finite=False)
     return Spectrum(values[:k], orient(Wt[:k] @ Q.T), float(np.vdot(A, A)), False, converged)

@@ -96,8 +96,8 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         self.dual_, self.n_iter_ = found.alpha, found.n_iter
         self.dual_trace_, self.gap_trace_ = np.array(found.trace), np.array(found.gaps)
         if found.violation > self.tol:
-            self._note("not_converged", f"stopped after {found.n_iter} rounds with a duality gap of "
-                       f"{found.gaps[-1]:.3g}", "set scale, raise max_iter or lower C")  # fmt: skip
+            self._note_short(f"stopped after {found.n_iter} rounds with a duality gap of "
+                             f"{found.gaps[-1]:.3g}", "set scale, raise max_iter or lower C")  # fmt: skip
 
     def _design(self, X: Matrix) -> Matrix:
         """Columns as the objective sees them, with one of ones for the intercept."""

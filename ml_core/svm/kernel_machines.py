@@ -90,9 +90,9 @@ class KernelMachines(Weighted, Scores, Classifier):
         self.n_iter_ = max(1, *(m.n_iter for m in self.machines_), 1)
         late = [m for m in self.machines_ if not m.converged]
         if late:
-            self._note("not_converged", f"{len(late)} of {len(self.machines_)} machines stopped after max_iter steps "
-                       "on pairs; their duality gaps are in the diagnostics", "standardise the columns, raise max_iter "
-                       "or lower C")  # fmt: skip
+            self._note_short(f"{len(late)} of {len(self.machines_)} machines stopped before their rule was met; "
+                             "their duality gaps are in the diagnostics",
+                             "standardise the columns, raise max_iter or lower C")  # fmt: skip
         if any(m.interval > 0 for m in self.machines_):
             self._note("intercept_interval", "no support vector lies on the margin, so any intercept of an interval is "
                        "optimal; its middle was taken")  # fmt: skip

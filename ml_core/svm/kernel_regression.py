@@ -98,8 +98,8 @@ class KernelRegression(Weighted, Regressor):
         self.n_iter_, self.n_rows_ = max(1, found.n_iter), len(X)
         self.dual_trace_, self.gap_trace_ = np.array(found.trace), np.array(found.gaps)
         if not found.converged:
-            self._note("not_converged", f"stopped after {found.n_iter} steps; the duality gap is in the diagnostics",
-                       "standardise the columns, raise max_iter or lower C")  # fmt: skip
+            self._note_short(f"stopped after {found.n_iter} steps; the duality gap is in the diagnostics",
+                             "standardise the columns, raise max_iter or lower C")  # fmt: skip
         if not beta.any() and not constant:
             self._note("constant_predictions", "every target lies within the tube, so all predictions are equal",
                        "lower epsilon, which is in target units unless scale_target is on")  # fmt: skip

@@ -93,8 +93,8 @@ class OneClassSVM(Weighted, Scores, Clusterer):
         self.n_iter_, self.n_rows_ = max(1, found.n_iter), len(X)
         self.dual_trace_, self.gap_trace_ = np.array(found.trace), np.array(found.gaps)
         if not found.converged:
-            self._note("not_converged", f"stopped after {found.n_iter} steps; the duality gap is in the diagnostics",
-                       "raise max_iter or tol")  # fmt: skip
+            self._note_short(f"stopped after {found.n_iter} steps; the duality gap is in the diagnostics",
+                             "raise max_iter or tol")  # fmt: skip
 
     def _scores(self, X: Matrix) -> Vector:
         return weighted_sums(self.kernel_, X, self.support_vectors_, self.dual_coef_) - self.offset_

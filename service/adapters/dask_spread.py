@@ -19,6 +19,7 @@ from socket import gethostname
 from threading import Thread
 from typing import Any
 
+from ml_core import progress
 from ml_core.certificates import Notice
 from service.adapters.spread_payload import Shelf, compare, facts, work
 from service.errors import EngineLost, EngineMismatch
@@ -175,7 +176,8 @@ class DaskMapper:
                 if not waiting[0].done():
                     flying -= self._ended(ended)
                     continue
-                for seconds, answers in self._answers(waiting):
+                for seconds, answers, cut in self._answers(waiting):
+                    progress.heard(cut)
                     self._pace[function] = seconds / len(answers)
                     yield from answers
                 while not ended.empty():
@@ -195,8 +197,9 @@ class DaskMapper:
         self._tasks += 1
         key = f"{name.strip('_')}-{self._job.id}-{self._job.attempts}-{self._tasks}"
         return self._client.submit(
-            work, packet, group, facts(), gethostname(), key=key, pure=False, priority=self._job.priority
-        )
+            work, packet, group, facts(), gethostname(), progress.left(), key=key, pure=False,
+            priority=self._job.priority,
+        )  # fmt: skip
 
     def _ended(self, ended: SimpleQueue[Any]) -> int:
         """Wait for tasks to end, but not for ever; how many did."""

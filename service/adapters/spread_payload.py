@@ -25,7 +25,7 @@ import numpy as np
 
 import ml_core
 import service
-from ml_core import naming, parallel
+from ml_core import naming, parallel, progress
 from service.errors import ArtifactRejected, EngineMismatch, NotFound
 from service.ports import Objects
 
@@ -136,19 +136,22 @@ class _Unpickler(pickle.Unpickler):
         return np.load(_file(reference), mmap_mode="r", allow_pickle=False).view(np.ndarray)
 
 
-def work(packet: Packet, items: Sequence[Any], job: dict[str, str], host: str) -> tuple[float, list[Any]]:
-    """Seconds and answers of some items: what one task does, on one thread, in a worker."""
+def work(
+    packet: Packet, items: Sequence[Any], job: dict[str, str], host: str, left: float | None = None
+) -> tuple[float, list[Any], list[progress.Tick | None]]:
+    """Seconds, answers of some items, and loops that ended `left` seconds after the start: one task, on one thread."""
     compare(job, facts(), f"the worker on {socket.gethostname()} (the job runs on {host})")
     started = time.perf_counter()
     data = packet if isinstance(packet, bytes) else _file(packet).read_bytes()
     # The bytes came over the engine's own network, or agree with the digest that did.
     function, shared, names = _Unpickler(io.BytesIO(data)).load()
     try:
-        with naming.use(names), parallel.use_threads(1), parallel.use_mapper(None):
+        with (naming.use(names), parallel.use_threads(1), parallel.use_mapper(None), progress.deadline(left),
+              progress.cut_short() as cut):  # fmt: skip
             answers = [function(item, *shared) for item in items]
     except MemoryError as hunger:
         raise MemoryError(f"a worker on {socket.gethostname()} ran out: {hunger}") from hunger
-    return time.perf_counter() - started, answers
+    return time.perf_counter() - started, answers, cut
 
 
 def _file(reference: Reference) -> Path:

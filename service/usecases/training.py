@@ -15,6 +15,7 @@ from ml_core.certificates import Diagnostics
 from ml_core.errors import placed
 from ml_core.metrics.chunked import metrics_chunks
 from ml_core.metrics.summary import metrics
+from ml_core.notices import time_notice
 from ml_core.parallel import use_mapper, use_threads
 from ml_core.preprocessing.reference import Reference
 from ml_core.preprocessing.table import TableEncoder, TabularModel
@@ -28,6 +29,7 @@ from service.usecases import encoding, tabular
 from service.usecases.chunked import held_chunks, open_chunks
 from service.usecases.chunked_reference import reference_of
 from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
+from service.usecases.pace import Pace
 from service.usecases.partition import arranged, check_plan, notices_of, plan_of, refits
 from service.usecases.preparation import prepare
 from service.usecases.selection import Choice, check_split, choice_of, described
@@ -123,10 +125,10 @@ class Training:
 
     def run(self, job: Job, report: Report) -> Json:
         """Fit, certify, score and store; what is returned becomes the model's result."""
-        estimator = build_estimator(job.spec)
+        estimator, pace = build_estimator(job.spec), Pace.of(job.limits.wall_seconds)
         way = self._in_chunks if "chunks" in job.spec else self._in_memory
         with self.spread.session(job, report) as engine, use_mapper(engine.mapper):
-            done = way(job.spec, estimator, report)
+            done = way(job.spec, estimator, report, pace)
         notices = [*done.diagnostics.warnings, *([engine.notice] if engine.notice else [])]
         warnings = [*job.spec.get("notices", []), *encoding.notices(done.encoder, done.rows), *map(asdict, notices)]
         stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")), done.reference)
@@ -147,18 +149,21 @@ class Training:
             "fit_seconds": done.seconds,
         }  # fmt: skip
 
-    def _in_memory(self, request: Json, estimator: Any, report: Report) -> Fitted:
+    def _in_memory(self, request: Json, estimator: Any, report: Report, pace: Pace) -> Fitted:
         data, held, plan = arranged(request, prepare(self.datasets, request, estimator), estimator)
         started = time.perf_counter()
         names = data.encoder.names
         stages = Stages(report, 1 + len(plan))
         with progress.listen(stages.tell), use_threads(report.cores), naming.use(names), placed("/estimator"):
-            fit(estimator, data)
+            with pace.fits(1 + len(plan)):
+                fit(estimator, data)
             stages.next()
             fitted = time.perf_counter() - started
-            validation = validate(request, self.datasets, estimator, data, plan, stages.next)
+            with pace.fits() as cut:
+                validation = validate(request, self.datasets, estimator, data, plan, stages.next)
         with naming.use(names):
             diagnostics = estimator.diagnostics(*arguments(estimator, data))
+        diagnostics.warnings += [time_notice("fits of the validation", cut)] if cut else []
         train = metrics(estimator, data.X, data.y, data.weights)
         if held is not None:
             validation = average([metrics(estimator, held.X, held.y, held.weights)])
@@ -166,14 +171,15 @@ class Training:
         return Fitted(data.encoder, reference, data.selected, len(data.X), data.dropped, fitted, train, validation,
                       diagnostics)  # fmt: skip
 
-    def _in_chunks(self, request: Json, estimator: Any, report: Report) -> Fitted:
+    def _in_chunks(self, request: Json, estimator: Any, report: Report, pace: Pace) -> Fitted:
         """The same from a table that is never in memory as a whole."""
         takes_weights(estimator, request.get("weights"))
         with progress.listen(Passes(report).tell), use_threads(min(report.cores, request["chunks"]["threads"])):
             chunks, dropped = open_chunks(self.datasets, request, estimator, request["chunks"]["rows"])
             started = time.perf_counter()
             with naming.use(chunks.encoder.names), placed("/estimator"):
-                fit_chunks(estimator, chunks)
+                with pace.fits():
+                    fit_chunks(estimator, chunks)
                 fitted = time.perf_counter() - started
                 diagnostics, train = certify(estimator, chunks)
                 held = held_chunks(self.datasets, request, estimator, chunks)

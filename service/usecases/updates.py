@@ -16,6 +16,7 @@ from service.errors import Unsupported
 from service.ports import Job, Json, Ledger, Limits, NewJob, NewModel, Report
 from service.usecases.batches import batch, chosen
 from service.usecases.inference import Inference
+from service.usecases.pace import Pace
 
 ANSWERS = ("decision_function", "predict_proba", "predict", "score_samples", "transform")
 RETURN_DIGITS = 1e-6
@@ -65,7 +66,8 @@ class Updates:
         estimator = copy.deepcopy(old.fitted.estimator)
         rows = batch(self.inference, old, job.spec)
         with naming.use(old.fitted.encoder.names):
-            getattr(estimator, job.kind)(*rows)
+            with Pace.of(job.limits.wall_seconds).fits():
+                getattr(estimator, job.kind)(*rows)
             report_of = _after_forget if job.kind == "forget" else _after_update
             diagnostics, train = report_of(old.fitted.estimator, estimator, rows)
         reference = self._reference(old, job)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_core import parallel
+from ml_core import parallel, progress
 from ml_core.base import Estimator
 from ml_core.metrics.chunked import Scores, figures, scores_of
 from ml_core.metrics.summary import metrics
@@ -81,7 +81,7 @@ def validate(
         seen = Snapshot(datasets.get(request["dataset"]))
         found = parallel.spread_map(score_fold, range(len(plan)), (request, seen))
     else:
-        found = (score(request, data, *split) for split in plan)
+        found = (_in_turn(len(plan) - k, request, data, *split) for k, split in enumerate(plan))
     scores: list[Any] = []
     for one in found:
         scores.append(one)
@@ -126,6 +126,12 @@ def score_fold(number: int, request: Json, datasets: Snapshot) -> Any:
     estimator = build_estimator(request)
     data = prepare(datasets, request, estimator)
     return score(request, data, *splits(request, data, estimator)[number])
+
+
+def _in_turn(still: int, request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Any:
+    """`score` in its part of the time, of `still` fits that are left."""
+    with progress.share(still):
+        return score(request, data, train, test)
 
 
 def score(request: Json, data: Prepared, train: np.ndarray, test: np.ndarray) -> Any:

@@ -95,9 +95,12 @@ class Served:
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 
-    def fit(self, algorithm: str, dataset: str, **params: object) -> dict[str, Any]:
+    def fit(
+        self, algorithm: str, dataset: str, limits: dict[str, float] | None = None, **params: object
+    ) -> dict[str, Any]:
         """Queue a fit; the model's document."""
-        body = {"estimator": {"algorithm": algorithm, "params": params}, "dataset": dataset, "target": "y"}
+        body = {"estimator": {"algorithm": algorithm, "params": params}, "dataset": dataset, "target": "y",
+                "limits": limits or {}}  # fmt: skip
         answer = self.http.post("/v1/models", json=body, headers={"Prefer": "respond-async"})
         assert answer.status_code in (201, 202), answer.text
         return answer.json()
