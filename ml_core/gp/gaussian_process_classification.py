@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import HasPosterior, HasProba, Weighted
@@ -33,6 +34,7 @@ from ml_core.gp.search import Run, Space, has_amplitude, search
 from ml_core.gp.sparse import inducing_rows
 from ml_core.gp.sparse_laplace import Projection, SparseEvidence
 from ml_core.kernels import Kernel, RBFKernel, ScaleKernel, kernel_of
+from ml_core.notices import MORE_TIME
 from ml_core.numerics.averaged import averaged_logistic, averaged_softmax
 from ml_core.numerics.memory import ask, granted
 from ml_core.params import MaxIter, Seed
@@ -44,6 +46,8 @@ from ml_core.validation import check_query
 EVALUATIONS = 40.0
 SIGNAL = 4.0
 TINY = float(np.finfo(float).tiny)
+SEARCH = 1.5
+"""The search takes the time over this, so that Newton's method has the rest for the mode."""
 
 
 @algorithm("gaussian_process_classification")
@@ -140,9 +144,10 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         space = self._space(X)
         Z = self._inducing(space, X)
         if self.hyperparameters == "maximise" and space.free.any():
-            self.runs_, self.solution_ = search(
-                rows, space, self._evidence(Z), on_sample=Evidence(), restarts=self.n_restarts,
-                seed=int(self.random_state), tol=float(self.tol), max_iter=int(self.max_iter))  # fmt: skip
+            with progress.share(SEARCH):
+                self.runs_, self.solution_ = search(
+                    rows, space, self._evidence(Z), on_sample=Evidence(), restarts=self.n_restarts,
+                    seed=int(self.random_state), tol=float(self.tol), max_iter=int(self.max_iter))  # fmt: skip
             logs = self.runs_[-1].end
         else:
             logs, self.runs_ = space.start, []
@@ -195,8 +200,11 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         self.newton_steps_ = at.steps
         self.log_marginal_likelihood_ = at.value - curve.half_logdet - prior.slack(rows, at.f)
         if not at.converged:
+            why, advice = "the kernel matrix is too large for its rounding", "lower signal_variance"
+            if progress.was_cut():
+                why, advice = "time was over", MORE_TIME
             self._note("mode_not_converged", f"Newton's method stopped {at.miss:.3g} from the mode after {at.steps} "
-                       "steps: the kernel matrix is too large for its rounding", "lower signal_variance")  # fmt: skip
+                       f"steps: {why}", advice)  # fmt: skip
         return at, curve
 
     def _space(self, X: Matrix) -> Space:
