@@ -61,6 +61,9 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """
     todo = list(items)
     n = min(threads(), len(todo))
+    if n <= 1 and progress.left() is None:
+        yield from map(function, todo)
+        return
     own = threads() // max(n, 1)
 
     def piece(i: int) -> R:
