@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ml_core import progress
 from ml_core.errors import InvalidData, Issue
 
 
@@ -19,6 +20,12 @@ def total(i: int, a: np.ndarray, b: np.ndarray) -> tuple[int, float, bool]:
 def pid(i: int) -> int:
     """Who worked."""
     return os.getpid()
+
+
+def late(i: int) -> bool:
+    """Whether time is over at a step of a loop."""
+    progress.tick(i, 9, "steps")
+    return progress.late()
 
 
 def slow(i: int, folder: str) -> int:

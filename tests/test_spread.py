@@ -180,6 +180,13 @@ def test_other_versions_fail_at_once_and_say_which(cluster, monkeypatch):
         spread_payload.work(b"", [1], other, "a-host")
 
 
+def test_a_task_gets_the_time_that_is_left_and_tells_what_it_ended():
+    packet = pickle.dumps((spread_work.late, (), ()))
+    _, answers, cut = spread_payload.work(packet, [3, 4], spread_payload.facts(), "a-host", 0.0)
+    assert (answers, [str(t) for t in cut]) == ([True, True], ["3 of 9 steps", "4 of 9 steps"])
+    assert spread_payload.work(packet, [3], spread_payload.facts(), "a-host")[1:] == ([False], [])
+
+
 def test_a_stranger_among_the_stores_is_told(cluster, tmp_path):
     other = settings_of(cluster, data=tmp_path / "elsewhere")
     with spread_of(other).session(job(), SILENT) as engine, pytest.raises(EngineMismatch, match="POSTFIT_OBJECTS"):

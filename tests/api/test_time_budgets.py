@@ -18,7 +18,7 @@ def told(model):
 
 def test_a_late_fit_and_its_validation_are_answered_and_told(client, penguins):
     asked = {"estimator": SLOW, "dataset": penguins, "target": "species", "features": MEASURES, **DROP}
-    model = fit(client, **asked, **NOW, validation={"method": "k_fold", "folds": 3})
+    model = fit(client, **asked, **NOW, validation={"method": "k_fold", "k": 3})
     report = client.get(model["links"]["diagnostics"]).json()
     assert {"time_budget", "not_converged", "certificate_fails"} <= told(model).keys()
     assert "more time" in told(model)["not_converged"]["advice"]
