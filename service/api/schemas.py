@@ -36,7 +36,7 @@ class JobLimits(Strict):
 
     wall_seconds: float | None = Field(None, gt=0, le=1e9, description=(
         "Wall-clock limit, seconds. Iterative fits end before it with their best answer and the notice `time_budget`: "
-        "a tenth of the time, at least 5 s but no more than half, is left for certificates, scores and saving. What "
+        "a tenth of the time, at least 10 s but no more than half, is left for certificates, scores and saving. What "
         "cannot stop early fails with `timed_out`."))  # fmt: skip
     memory_bytes: int | None = Field(None, gt=0, le=2**53, description="Memory limit, bytes.")
     cores: int | None = Field(None, ge=1, description="Cores; the result does not depend on it.")

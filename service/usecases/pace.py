@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ml_core import progress
 
 REST = 0.1
-LEAST_REST = 5.0
+LEAST_REST = 10.0
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Pace:
 
     @classmethod
     def of(cls, wall_seconds: float) -> Pace:
-        """From now on: a tenth of the time is kept back, at least 5 s, but no more than half."""
+        """From now on: a tenth of the time is kept back, at least 10 s, but no more than half."""
         rest = max(REST * wall_seconds, min(LEAST_REST, 0.5 * wall_seconds))
         return cls(time.monotonic() + wall_seconds - rest)
 

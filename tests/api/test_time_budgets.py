@@ -43,7 +43,7 @@ def test_a_late_fit_in_chunks_is_answered_and_told(client):
     assert {"time_budget", "not_converged"} <= told(model).keys()
 
 
-@pytest.mark.parametrize(("wall", "rest"), [(1.0, 0.5), (10.0, 5.0), (30.0, 5.0), (3600.0, 360.0)])
+@pytest.mark.parametrize(("wall", "rest"), [(1.0, 0.5), (10.0, 5.0), (30.0, 10.0), (3600.0, 360.0)])
 def test_what_is_left_for_the_rest(wall, rest):
     begun = Pace.of(0.0).until
     assert begun + wall - rest <= Pace.of(wall).until <= begun + wall - rest + 1.0

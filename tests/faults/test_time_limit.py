@@ -15,6 +15,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the runner uses prctl, /proc and flock of Linux"),
 ]
 SECONDS = 20.0
+"""Half of it is kept back for what follows the search, which is little for so few rows."""
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One service for all of them, whose loops are compiled."""
     served = Served(tmp_path_factory.mktemp("time") / "data")
     dataset = served.upload(table(200), "few")
-    for algorithm in ("kernel_svm", "gaussian_process_classification", "random_forest_classifier"):
+    for algorithm in ("logistic_regression", "gaussian_process_classification", "random_forest_classifier"):
         assert served.ended(served.fit(algorithm, dataset)["job"])["state"] == "succeeded"
     yield served
     assert served.stop() == 0
@@ -35,14 +36,12 @@ def limited(served: Served, rows: int, algorithm: str, **params: Any) -> tuple[d
     return job, served.http.get(f"/v1/models/{made['id']}").json()
 
 
-@pytest.mark.parametrize(("algorithm", "rows", "params"), [
-    ("kernel_svm", 4000, {"kernel": {"kernel": "rbf", "length_scale": 0.3}, "C": 1e9, "tol": 1e-12}),
-    ("gaussian_process_classification", 900, {"n_restarts": 50, "tol": 1e-12}),
-], ids=["smo", "gp"])  # fmt: skip
-def test_a_search_that_would_last_is_answered_in_time(
-    served: Served, algorithm: str, rows: int, params: dict[str, Any]
-) -> None:
-    job, model = limited(served, rows, algorithm, **params)
+@pytest.mark.parametrize(("algorithm", "params"), [
+    ("gaussian_process_classification", {"n_restarts": 1000, "tol": 1e-12}),
+    ("logistic_regression", {"solver": "sgd", "alpha": 1e-3, "tol": 1e-300, "max_iter": 10_000_000}),
+], ids=["gp", "sgd"])  # fmt: skip
+def test_a_search_that_would_last_is_answered_in_time(served: Served, algorithm: str, params: dict[str, Any]) -> None:
+    job, model = limited(served, 100, algorithm, **params)
     assert job["state"] == "succeeded", job["error"]
     told = {w["code"]: w["message"] for w in model["warnings"]}
     assert "speed of the machine" in told["time_budget"]
