@@ -34,6 +34,10 @@ def test_known_values():
     assert report.summary["dual"] == pytest.approx(1.94259259259, abs=1e-8)
     assert report.summary["total_slack"] == pytest.approx(0.93333333, abs=1e-7)
     np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-12)
+    cases = [report.summary[case] for case in ("zero", "free", "bound")]
+    assert cases == [3, 4, 1]  # margins above 1: rows 0, 3 and 5; below: row 7
+    assert report.summary["largest_violation"] <= 1e-10
+    assert all(c.holds for c in report.certificates)
 
 
 @pytest.mark.parametrize("C", [0.01, 0.5])

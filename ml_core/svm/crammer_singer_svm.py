@@ -15,7 +15,7 @@ from ml_core.class_weights import ClassWeight
 from ml_core.numerics.column_moments import column_moments
 from ml_core.params import MaxIter, Seed, Tol
 from ml_core.registry import algorithm
-from ml_core.solvers.crammer_singer import ahead, crammer_singer, objectives
+from ml_core.solvers.crammer_singer import ahead, crammer_singer, objectives, violation
 from ml_core.svm.class_weights import class_factors
 from ml_core.svm.kernel_svm import Penalty, Scaled
 from ml_core.svm.report import MOST_ROWS
@@ -127,15 +127,22 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         out.certificates.append(Certificate("sum_of_scores", float(np.abs(W.sum(axis=0)).max()) / size, 1e-9,
                                             "Σ over the classes of their slopes is 0, relative"))  # fmt: skip
         if len(X) == len(self.dual_):
-            primal, dual = objectives(ahead(F, y), y, cap, self.dual_, W)
-            rounding = 256 * EPS * (float(np.abs(F).max()) + 1) * (cap.sum() + np.abs(self.dual_).sum())
+            G, each = ahead(F, y), self.dual_[np.arange(len(F)), y]
+            primal, dual = objectives(G, y, cap, self.dual_, W)
+            worst, score = violation(G, y, cap, self.dual_), 256 * EPS * (float(np.abs(F).max()) + 1)
+            rounding = score * (cap.sum() + np.abs(self.dual_).sum())
             out.summary |= {"primal": primal, "dual": dual, "duality_gap": primal - dual,
-                            "support_vectors": int(np.sum(self.dual_.any(axis=1)))}  # fmt: skip
+                            "largest_violation": worst, "support_vectors": int(np.sum(self.dual_.any(axis=1))),
+                            "zero": int(np.sum(each <= 0)), "free": int(np.sum((each > 0) & (each < cap))),
+                            "bound": int(np.sum(each >= cap))}  # fmt: skip
+            out.certificates.append(Certificate(
+                "kkt_violation", worst, self.tol + 2 * score,
+                "a row's highest score with the margin less the lowest whose α may rise, at most"))  # fmt: skip
             out.certificates.append(Certificate("duality_gap", primal - dual, float(self.tol * cap.sum() + rounding),
                                                 "primal less dual objective; at most tol times C Σ s"))  # fmt: skip
             out.traces["dual_objective"], out.traces["duality_gap"] = self.dual_trace_, self.gap_trace_
-        worst = np.argsort(own - other, kind="stable")[:MOST_ROWS]
+        least = np.argsort(own - other, kind="stable")[:MOST_ROWS]
         out.tables["smallest_margins"] = Table(
             ("row", "label", "margin", "slack"),
-            [[int(i), str(self.classes_[y[i]]), float(own[i] - other[i]), float(slack[i])] for i in worst])  # fmt: skip
+            [[int(i), str(self.classes_[y[i]]), float(own[i] - other[i]), float(slack[i])] for i in least])  # fmt: skip
         return out
