@@ -41,11 +41,12 @@ def test_coefficient_tables_have_one_shape(model, y, ratio):
 def test_criteria_count_coefficients_alone_in_every_sibling():
     """AIC and BIC with two coefficients, 13.7793379 and 12.5519266; Cp = (2.7 + 2·2·1.35)/4."""
     models = [LinearRegression(), RidgeRegression(alpha=0.0), Lasso(alpha=0.0)]
-    for model in models:
+    for model in [*models, RidgeRegression(alpha=0.0, penalize_bias=True)]:
         out = model.fit(KNOWN_X, KNOWN_Y).diagnostics(KNOWN_X, KNOWN_Y).summary
         assert out["aic"] == pytest.approx(13.7793379, abs=1e-7)
         assert out["bic"] == pytest.approx(12.5519266, abs=1e-7)
         assert out["mallows_cp"] == pytest.approx(2.025, rel=1e-5)
+        assert out.get("rank", 2) == out.get("columns", 2) == 2
     gaussian = GeneralizedLinearModel().fit(KNOWN_X, KNOWN_Y).diagnostics(KNOWN_X, KNOWN_Y).summary
     assert gaussian["parameters"] == 2
     assert gaussian["aic"] == pytest.approx(4 - 2 * gaussian["log_likelihood"])

@@ -117,8 +117,10 @@ def audit(m: PenalisedSquares) -> Passes:
                for k, (r, v) in enumerate(zip(t.rss, tss, strict=True))]  # fmt: skip
     out = Diagnostics(summary={
         "rows": t.targets.rows, "observations": n, "alpha": m.alpha_, "effective_parameters": free,
-        "rss": float(t.rss.sum()), "r2": outputs[0][3], "aic": outputs[0][4], "bic": outputs[0][5],
-        "mallows_cp": outputs[0][6], "objective": float(t.rss.sum() + m.alpha_ * _penalty_size(m)), "rank": found.rank,
+        "rss": float(t.rss.sum()), "tss": float(tss.sum()), "r2": outputs[0][3],
+        "aic": outputs[0][4], "bic": outputs[0][5], "mallows_cp": outputs[0][6],
+        "objective": float(t.rss.sum() + m.alpha_ * _penalty_size(m)),
+        "rank": found.rank + int(m.fit_intercept and not m._bias()), "columns": len(m.weights_) + int(m.fit_intercept),
     })  # fmt: skip
     out.certificates = [_normal_equations(m, t)]
     out.tables["outputs"] = Table(("output", "rss", "tss", "r2", "aic", "bic", "mallows_cp"), outputs)
