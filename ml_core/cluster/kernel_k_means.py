@@ -13,9 +13,12 @@ from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Clusterer, Cost
 from ml_core.capabilities import Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.cluster.k_means import KMeans
 from ml_core.errors import InvalidParameter, Issue
-from ml_core.gp.expansion import Expansion, ask_for, chosen
-from ml_core.kernels import Kernel, KernelSpec
+from ml_core.gp.expansion import Expansion, chosen
+from ml_core.gp.landmarks import Approximation, Landmarked, Landmarks
+from ml_core.gp.options import Similarity
+from ml_core.kernels import Kernel
 from ml_core.params import MaxIter, Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
@@ -26,7 +29,7 @@ TINY = float(np.finfo(float).tiny)
 
 
 @algorithm("kernel_k_means")
-class KernelKMeans(Weighted, Clusterer):
+class KernelKMeans(Landmarked, Weighted, Clusterer):
     """Groups around means in the feature space of a kernel.
 
     min over labels z of J = Σᵢ sᵢ ‖φ(xᵢ) - m_{zᵢ}‖², m_c the weighted mean of φ in cluster c. A row's squared distance
@@ -43,6 +46,7 @@ class KernelKMeans(Weighted, Clusterer):
     """
 
     queue = "long"
+    matrices, noun = 3.0, "kernel k-means"
     largest = SQUARES
     complexity = "O(n² k) per sweep and start"
     tags = ("nonparametric", "kernel", "unsupervised")
@@ -59,7 +63,7 @@ class KernelKMeans(Weighted, Clusterer):
     def __init__(
         self,
         *,
-        kernel: Annotated[KernelSpec | None, Field(description="k; null: Gaussian of the median distance.")] = None,
+        kernel: Similarity = None,
         n_clusters: Annotated[int, Field(ge=1, description="Number of clusters.")] = 8,
         init: Annotated[
             Literal["kmeans++", "random_partition"], Field(description="D²-weighted draws of rows, or random parts.")
@@ -67,8 +71,12 @@ class KernelKMeans(Weighted, Clusterer):
         n_init: Annotated[int, Field(ge=1, description="Starts.")] = 10,
         max_iter: MaxIter = 300,
         random_state: Seed = 0,
+        approximation: Approximation = "none",
+        n_landmarks: Landmarks = 300,
     ) -> None:
         self.kernel = kernel
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
         self.n_clusters = n_clusters
         self.init = init
         self.n_init = n_init
@@ -77,6 +85,8 @@ class KernelKMeans(Weighted, Clusterer):
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """The kernel matrix, and about 15 sweeps a start."""
+        if self._approximates(n):
+            return self._cost_through(n, d)
         sweeps = 30.0 * self.n_init * self.n_clusters
         return Cost(flops=float(n) * n * (20.0 * d + sweeps), memory_bytes=3.0 * 8.0 * n * n)
 
@@ -84,7 +94,8 @@ class KernelKMeans(Weighted, Clusterer):
         if self.n_clusters > len(X):
             text = f"n_clusters={self.n_clusters} needs at least as many rows, got n_samples={len(X)}"
             raise InvalidParameter(text, [Issue("/params/n_clusters", "too_many", text)])
-        ask_for(len(X), 3.0, "kernel k-means")
+        if self._landmarks_stand_in(X, s):
+            return self._fit_landmarks(X, s)
         self.kernel_ = chosen(self.kernel, X)
         K, rng = self.kernel_(X), generator(self.random_state)
         runs = []
@@ -97,13 +108,22 @@ class KernelKMeans(Weighted, Clusterer):
         self.inertias_ = np.array([r.inertia for r in runs])
         self.iterations_ = np.array([r.n_iter for r in runs])
 
+    def _fit_landmarks(self, X: Matrix, s: Vector) -> None:
+        """k-means on the features."""
+        twin = self._taught(KMeans(n_clusters=self.n_clusters, init=self.init, n_init=self.n_init,
+                                   max_iter=self.max_iter, random_state=self.random_state), X, s)  # fmt: skip
+        labels, self.partition_ = twin.labels_, _numbered(twin.labels_, X)
+        own = [int(labels[self.partition_ == c][0]) for c in range(self.partition_.max() + 1)]
+        M = twin.cluster_centers_[own]
+        self.expansion_ = self._expanded(-2.0 * M.T, np.einsum("cj,cj->c", M, M))
+        self.kernel_ = self.expansion_.kernel
+        self.inertia_, self.n_iter_, self.inertias_ = twin.inertia_, twin.n_iter_, twin.inertias_
+        self.iterations_, self.objective_trace_ = twin.iterations_, twin.objective_trace_
+
     def _keep(self, X: Matrix, best: KernelLloyd, K: Matrix, s: Vector) -> None:
         """Clusters numbered by their least rows, whatever the order of the rows."""
-        order = np.lexsort(X.T[::-1])
-        old = np.unique(best.labels, return_inverse=True)[1].ravel()
-        first = np.unique(old[order], return_index=True)[1]
-        self.partition_ = np.argsort(np.argsort(first))[old]
-        k = len(first)
+        self.partition_ = _numbered(best.labels, X)
+        k = int(self.partition_.max()) + 1
         if k < self.n_clusters:
             self._note("fewer_distinct_rows", f"rows are distinct under the kernel for {k} clusters only",
                        f"set n_clusters to at most {k}")  # fmt: skip
@@ -118,6 +138,9 @@ class KernelKMeans(Weighted, Clusterer):
         return np.asarray(self.expansion_.at(X).argmin(axis=1))
 
     def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
+        return self._twin_diagnosed(X, s) or self._diagnosed(X, s)
+
+    def _diagnosed(self, X: Matrix, s: Vector) -> Diagnostics:
         K, k = self.kernel_(X), self.expansion_.weights.shape[1]
         means = mean_weights(self.partition_, s, k)
         F = K @ means
@@ -145,6 +168,13 @@ class KernelKMeans(Weighted, Clusterer):
         out.tables["clusters"] = Table(("cluster", "weight", "mean_squared_distance"), [list(r) for r in rows])
         out.traces["objective"] = self.objective_trace_
         return out
+
+
+def _numbered(labels: Codes, X: Matrix) -> Codes:
+    """The same parts, numbered by their least rows of X."""
+    old = np.unique(labels, return_inverse=True)[1].ravel()
+    first = np.unique(old[np.lexsort(X.T[::-1])], return_index=True)[1]
+    return np.asarray(np.argsort(np.argsort(first))[old])
 
 
 def mean_weights(labels: Codes, s: Vector, k: int) -> Matrix:

@@ -13,9 +13,12 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.capabilities import Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.decomposition.principal_component_analysis import PrincipalComponentAnalysis
 from ml_core.errors import InvalidParameter, Issue
-from ml_core.gp.expansion import ask_for, chosen
-from ml_core.kernels import Kernel, KernelSpec
+from ml_core.gp.expansion import chosen
+from ml_core.gp.landmarks import Approximation, Landmarked, Landmarks
+from ml_core.gp.options import Similarity
+from ml_core.kernels import Kernel
 from ml_core.kernels.weighted import weighted_sums
 from ml_core.registry import algorithm
 from ml_core.solvers.spectrum import orient
@@ -25,7 +28,7 @@ TINY = float(np.finfo(float).tiny)
 
 
 @algorithm("kernel_pca")
-class KernelPCA(Weighted, Transformer):
+class KernelPCA(Landmarked, Weighted, Transformer):
     """Principal components in the feature space of a kernel.
 
     With p = s/Σs the shares of the rows and K̃ᵢⱼ = ⟨φ(xᵢ) - m, φ(xⱼ) - m⟩, m = Σ pᵢφ(xᵢ), the eigenvectors of
@@ -41,12 +44,13 @@ class KernelPCA(Weighted, Transformer):
 
     task = "dimension_reduction"  # type: ignore[assignment]
     queue = "long"
+    matrices, noun = 5.0, "kernel principal component analysis"
     largest = SQUARES
     complexity = "O(n³)"
     tags = ("nonparametric", "kernel", "unsupervised")
 
     kernel_: Annotated[Kernel, "kernel in use"]
-    rows_: Annotated[Matrix, "(n, d) training rows"]
+    rows_: Annotated[Matrix, "(n, d) training rows, or the landmarks"]
     dual_coef_: Annotated[Matrix, "(n, k) a: weights of the training rows in each direction, Σᵢ aᵢ = 0"]
     offset_: Annotated[Vector, "(k,) coordinates of the mean before centring"]
     eigenvalues_: Annotated[Vector, "(k,) variances λ, largest first"]
@@ -57,22 +61,29 @@ class KernelPCA(Weighted, Transformer):
     def __init__(
         self,
         *,
-        kernel: Annotated[KernelSpec | None, Field(description="k; null: Gaussian of the median distance.")] = None,
+        kernel: Similarity = None,
         n_components: Annotated[
             int | float | None,
             Field(gt=0, description="Number of directions, the share of variance (below 1) to reach, or null: all."),
         ] = None,
+        approximation: Approximation = "none",
+        n_landmarks: Landmarks = 300,
     ) -> None:
         self.kernel = kernel
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
         self.n_components = n_components
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """The kernel matrix and all its eigenvectors."""
+        if self._approximates(n):
+            return self._cost_through(n, d)
         return Cost(flops=9.0 * float(n) ** 3 + 20.0 * n * n * d, memory_bytes=5.0 * 8.0 * n * n)
 
     def _fit(self, X: Matrix, s: Vector) -> None:
         self._asked(len(X))
-        ask_for(len(X), 5.0, "kernel principal component analysis")
+        if self._landmarks_stand_in(X, s):
+            return self._fit_landmarks(X, s)
         self.kernel_, self.rows_ = chosen(self.kernel, X), X
         share = s / s.sum()
         progress.tick(0, 2, "kernel matrix")
@@ -88,6 +99,19 @@ class KernelPCA(Weighted, Transformer):
         a = oriented * share[:, None] / np.sqrt(self.eigenvalues_)
         self.dual_coef_ = a - share[:, None] * a.sum(axis=0)
         self.offset_ = middle @ self.dual_coef_
+
+    def _fit_landmarks(self, X: Matrix, s: Vector) -> None:
+        """Principal components of the features."""
+        k = self.n_components
+        if isinstance(k, int):
+            k = min(k, self._projected(X[:1]).shape[1])
+        twin = self._taught(PrincipalComponentAnalysis(n_components=k), X, s)
+        found = self._expanded(twin.components_.T, -twin.mean_ @ twin.components_.T)
+        self.kernel_, self.rows_, self.dual_coef_, self.offset_ = found.kernel, found.rows, found.weights, -found.offset
+        self.n_features_out_, self.eigenvalues_ = len(twin.components_), twin.explained_variance_
+        self.explained_variance_ratio_, self.discarded_variance_ = (
+            twin.explained_variance_ratio_, twin.discarded_variance_)  # fmt: skip
+        self.total_variance_ = float(self.eigenvalues_.sum()) + self.discarded_variance_
 
     def _asked(self, n: int) -> None:
         k = self.n_components
@@ -125,6 +149,9 @@ class KernelPCA(Weighted, Transformer):
         return [f"component{i}" for i in range(self.n_features_out_)]
 
     def _diagnose(self, X: Matrix, s: Vector) -> Diagnostics:
+        return self._twin_diagnosed(X, s) or self._diagnosed(X, s)
+
+    def _diagnosed(self, X: Matrix, s: Vector) -> Diagnostics:
         a, var, share = self.dual_coef_, self.eigenvalues_, s / s.sum()
         K = self.kernel_(X)
         centred = _centred(K, K @ share, share)

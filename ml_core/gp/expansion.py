@@ -36,5 +36,6 @@ def chosen(spec: KernelSpec | None, X: Matrix) -> Kernel:
 
 def ask_for(n: int, matrices: float, owner: str) -> None:
     """OverBudget where so many (n, n) matrices are more than is granted."""
-    advice = "take fewer rows, or nystroem_features or random_fourier_features before the linear twin in a pipeline"
+    advice = ("set approximation where the method takes it; or fewer rows, or nystroem_features or "
+              "random_fourier_features before the linear twin in a pipeline")  # fmt: skip
     ask(8.0 * matrices * n * n, f"{owner} on {n} rows", advice)

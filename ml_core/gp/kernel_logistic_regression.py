@@ -13,8 +13,11 @@ from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import HasProba, Scores, Weighted
 from ml_core.certificates import Certificate, Diagnostics
-from ml_core.gp.expansion import Expansion, ask_for, chosen
-from ml_core.kernels import Kernel, KernelSpec
+from ml_core.gp.expansion import Expansion, chosen
+from ml_core.gp.landmarks import Approximation, Landmarked, Landmarks
+from ml_core.gp.options import Similarity
+from ml_core.kernels import Kernel
+from ml_core.linear.logistic_regression import LogisticRegression
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.softmax import Softmax
 from ml_core.numerics.stable import expit, log_expit, log_softmax, softmax
@@ -32,7 +35,7 @@ TINY = float(np.finfo(float).tiny)
 
 
 @algorithm("kernel_logistic_regression")
-class KernelLogisticRegression(Weighted, HasProba, Scores, Classifier):
+class KernelLogisticRegression(Landmarked, Weighted, HasProba, Scores, Classifier):
     """Class probabilities from scores in the feature space of a kernel: logistic for two classes, softmax for more.
 
     min over f, b of  Σᵢ sᵢ ℓ(f(xᵢ) + b, yᵢ) + ½ alpha ‖f‖², f = Σᵢ aᵢ k(xᵢ, ·), the intercept free. Convex; at the
@@ -46,13 +49,14 @@ class KernelLogisticRegression(Weighted, HasProba, Scores, Classifier):
     """
 
     queue = "long"
+    matrices, noun = 5.0, "kernel logistic regression"
     remedy = "raise alpha, or lower weights: scores are sums of s(y - p)/alpha times the kernel, and lose its digits"
     largest = SQUARES
     complexity = "O(n r²) per step, r the rank of the kernel matrix"
     tags = ("nonparametric", "kernel", "discriminative", "probabilistic")
 
     expansion_: Annotated[Expansion, "scores: rows, dual weights and intercepts"]
-    dual_coef_: Annotated[Matrix, "(n, 1) or (n, K) dual weights a"]
+    dual_coef_: Annotated[Matrix, "(n, 1) or (n, K) dual weights a; of the landmarks where these stand in"]
     intercept_: Annotated[Vector, "(1,) or (K,) log-odds where f = 0"]
     kernel_: Annotated[Kernel, "kernel in use"]
     rank_: Annotated[int, "r, the numerical rank of the kernel matrix"]
@@ -62,13 +66,17 @@ class KernelLogisticRegression(Weighted, HasProba, Scores, Classifier):
     def __init__(
         self,
         *,
-        kernel: Annotated[KernelSpec | None, Field(description="k; null: Gaussian of the median distance.")] = None,
+        kernel: Similarity = None,
         alpha: Annotated[float, Field(gt=0, le=1e90, description="Penalty on ½‖f‖².")] = 1.0,
         fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
         tol: Annotated[Tol, Field(description="Distance to the optimum in standard errors.")] = 1e-10,
         max_iter: MaxIter = 200,
+        approximation: Approximation = "none",
+        n_landmarks: Landmarks = 300,
     ) -> None:
         self.kernel = kernel
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -76,11 +84,14 @@ class KernelLogisticRegression(Weighted, HasProba, Scores, Classifier):
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """The root of the kernel matrix and about eight Hessians of full rank at most."""
+        if self._approximates(n):
+            return self._cost_through(n, d)
         r = float(min(n, NEWTON_UNKNOWNS))
         return Cost(flops=float(n) * n * (20.0 * d + r) + 16.0 * n * r * r * max(1, k - 1), memory_bytes=40.0 * n * n)
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
-        ask_for(len(X), 5.0, "kernel logistic regression")
+        if self._landmarks_stand_in(X, s):
+            return self._fit_landmarks(X, y, s)
         self.kernel_ = chosen(self.kernel, X)
         progress.tick(0, None, "kernel matrix")
         G = np.ascontiguousarray(root_of_gram(self.kernel_(X)).T)
@@ -100,6 +111,15 @@ class KernelLogisticRegression(Weighted, HasProba, Scores, Classifier):
         if not self.solution_.converged:
             self._note_short(f"stopped after {self.n_iter_} steps ({self.solution_.reason})",
                              "raise max_iter")  # fmt: skip
+
+    def _fit_landmarks(self, X: Matrix, y: Codes, s: Vector) -> None:
+        """Logistic regression on the features: the dual weights are those of the landmarks."""
+        twin = self._taught(LogisticRegression(alpha=self.alpha, fit_intercept=self.fit_intercept, tol=self.tol,
+                                               max_iter=self.max_iter), X, y, s)  # fmt: skip
+        self.expansion_ = self._expanded(twin.coef_.T, twin.intercept_)
+        self.kernel_, self.dual_coef_ = self.expansion_.kernel, self.expansion_.weights
+        self.intercept_, self.rank_ = twin.intercept_, twin.n_features_in_
+        self.solution_, self.n_iter_ = twin.solution_, max(1, twin.n_iter_)
 
     def _solve(self, problem: LinearObjective) -> Solution:
         tol, steps, zero = float(self.tol), int(self.max_iter), problem.zero()
@@ -129,6 +149,9 @@ class KernelLogisticRegression(Weighted, HasProba, Scores, Classifier):
         return log_softmax(f) if f.shape[1] > 1 else np.hstack([log_expit(-f), log_expit(f)])
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
+        return self._twin_diagnosed(X, y, s) or self._diagnosed(X, y, s)
+
+    def _diagnosed(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         a, alpha = self.dual_coef_, float(self.alpha)
         f = self.kernel_(X) @ a
         scores, weight = f + self.intercept_, s[:, None]

@@ -13,7 +13,8 @@ from ml_core.capabilities import HasProba, MultiOutput
 from ml_core.certificates import Certificate, Diagnostics
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.gp.expansion import chosen
-from ml_core.kernels import Kernel, KernelSpec
+from ml_core.gp.options import Similarity
+from ml_core.kernels import Kernel
 from ml_core.registry import algorithm
 from ml_core.validation import check_query
 
@@ -21,7 +22,6 @@ BLOCK_CELLS = 1 << 21
 CHECKED_ROWS = 200
 TIE = 1e-12
 Count = Annotated[int, Field(ge=1, description="Neighbours that vote.")]
-Chosen = Annotated[KernelSpec | None, Field(description="k; null: Gaussian of the median distance.")]
 Votes = Annotated[
     Literal["uniform", "distance"], Field(description="All neighbours alike, or each by 1/distance (0: those alone).")
 ]
@@ -123,7 +123,7 @@ class KernelNearestNeighbors(_Neighbors, HasProba, Classifier):
 
     codes_: Annotated[Codes, "(r,) classes of the rows"]
 
-    def __init__(self, *, kernel: Chosen = None, n_neighbors: Count = 5, weights: Votes = "uniform") -> None:
+    def __init__(self, *, kernel: Similarity = None, n_neighbors: Count = 5, weights: Votes = "uniform") -> None:
         self.kernel = kernel
         self.n_neighbors = n_neighbors
         self.weights = weights
@@ -170,7 +170,7 @@ class KernelNearestNeighborsRegression(_Neighbors, MultiOutput, Regressor):
 
     targets_: Annotated[Matrix | Vector, "(r,) or (r, q) targets of the rows"]
 
-    def __init__(self, *, kernel: Chosen = None, n_neighbors: Count = 5, weights: Votes = "uniform") -> None:
+    def __init__(self, *, kernel: Similarity = None, n_neighbors: Count = 5, weights: Votes = "uniform") -> None:
         self.kernel = kernel
         self.n_neighbors = n_neighbors
         self.weights = weights

@@ -13,8 +13,9 @@ from ml_core.base import SQUARES, Classifier, Cost
 from ml_core.capabilities import Scores
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.gp.expansion import Expansion, ask_for, chosen
+from ml_core.gp.options import Similarity
 from ml_core.gp.perceptron_pass import perceptron_pass
-from ml_core.kernels import Kernel, KernelSpec
+from ml_core.kernels import Kernel
 from ml_core.kernels.precomputed import needs_all_rows
 from ml_core.params import Seed
 from ml_core.registry import algorithm
@@ -56,7 +57,7 @@ class KernelPerceptron(Scores, Classifier):
     def __init__(
         self,
         *,
-        kernel: Annotated[KernelSpec | None, Field(description="k; null: Gaussian of the median distance.")] = None,
+        kernel: Similarity = None,
         eta: Annotated[float, Field(gt=0, le=1e90, description="Size of a correction; scales the scores alone.")] = 1.0,
         bias: Annotated[float, Field(ge=0, le=1e90, description="Added to the kernel: a feature √bias.")] = 1.0,
         max_epochs: Annotated[int, Field(ge=1, description="Most passes over the rows.")] = 1000,

@@ -13,9 +13,12 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost, Regressor
 from ml_core.capabilities import MultiOutput, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
-from ml_core.gp.expansion import Expansion, ask_for, chosen
+from ml_core.gp.expansion import Expansion, chosen
+from ml_core.gp.landmarks import Approximation, Landmarked, Landmarks
+from ml_core.gp.options import Similarity
 from ml_core.gp.task import coefficients
-from ml_core.kernels import Kernel, KernelSpec
+from ml_core.kernels import Kernel
+from ml_core.linear.ridge_regression import RidgeRegression
 from ml_core.numerics.positive import factor, invert, solve
 from ml_core.numerics.refined import refined
 from ml_core.registry import algorithm
@@ -28,7 +31,7 @@ TINY = float(np.finfo(float).tiny)
 
 
 @algorithm("kernel_ridge_regression")
-class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
+class KernelRidgeRegression(Landmarked, MultiOutput, Weighted, Regressor):
     """Ridge regression in the feature space of a kernel.
 
     min over f, b of  Σᵢ sᵢ (yᵢ - f(xᵢ) - b)² + alpha ‖f‖², f = Σᵢ aᵢ k(xᵢ, ·): (K + alpha S⁻¹)a = y - b with
@@ -45,13 +48,14 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
     """
 
     queue = "long"
+    matrices, noun = 3.0, "kernel ridge regression"
     remedy = "raise alpha: where it is small beside the kernel's values, rounding decides the weights"
     largest = SQUARES
     complexity = "O(n³ + n² d)"
     tags = ("nonparametric", "kernel", "discriminative", "closed_form")
 
     expansion_: Annotated[Expansion, "f: rows, dual weights and intercept"]
-    dual_coef_: Annotated[Matrix | Vector, "(n,) or (n, q) dual weights a"]
+    dual_coef_: Annotated[Matrix | Vector, "(n,) or (n, q) dual weights a; of the landmarks where these stand in"]
     intercept_: Annotated[float | Vector, "b"]
     kernel_: Annotated[Kernel, "kernel in use"]
     jitter_: Annotated[float, "added to the diagonal to factor it"]
@@ -59,22 +63,29 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
     def __init__(
         self,
         *,
-        kernel: Annotated[KernelSpec | None, Field(description="k; null: Gaussian of the median distance.")] = None,
+        kernel: Similarity = None,
         alpha: Annotated[float, Field(ge=0, le=1e90, description="Penalty on ‖f‖²; 0 interpolates.")] = 1.0,
         intercept: Annotated[
             Literal["free", "penalised", "none"], Field(description="b unpenalised, as a feature 1, or 0.")
         ] = "free",
+        approximation: Approximation = "none",
+        n_landmarks: Landmarks = 300,
     ) -> None:
         self.kernel = kernel
+        self.approximation = approximation
+        self.n_landmarks = n_landmarks
         self.alpha = alpha
         self.intercept = intercept
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """n²d for the kernel, n³/3 for its factor; two matrices."""
+        if self._approximates(n):
+            return self._cost_through(n, d)
         return Cost(flops=float(n) ** 3 + 20.0 * n * n * d, memory_bytes=3.0 * 8.0 * n * n + 1e6)
 
     def _fit(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:
-        ask_for(len(X), 3.0, "kernel ridge regression")
+        if self._landmarks_stand_in(X, s):
+            return self._fit_landmarks(X, y, s)
         self.kernel_ = chosen(self.kernel, X)
         Y = y.reshape(len(X), -1)
         progress.tick(0, 2, "steps")
@@ -87,6 +98,15 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         one = y.ndim == 1
         self.dual_coef_, self.intercept_ = (a[:, 0].copy(), float(b[0])) if one else (a, b)
         self._note_findings(X, s)
+
+    def _fit_landmarks(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:
+        """Ridge regression on the features: the dual weights are those of the landmarks."""
+        free, penalised = self.intercept != "none", self.intercept == "penalised"
+        twin = self._taught(RidgeRegression(alpha=self.alpha, fit_intercept=free, penalize_bias=penalised), X, y, s)
+        self.expansion_ = self._expanded(np.atleast_2d(twin.coef_).T, np.atleast_1d(twin.intercept_))
+        self.kernel_, self.jitter_, self.intercept_ = self.expansion_.kernel, 0.0, twin.intercept_
+        a = self.expansion_.weights
+        self.dual_coef_ = a[:, 0].copy() if y.ndim == 1 else a
 
     def _system(self, X: Matrix, s: Vector) -> Matrix:
         """(n, n) K + alpha S⁻¹, with 1 added to every entry where the intercept is penalised."""
@@ -130,6 +150,9 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
         return f[:, 0] if self.dual_coef_.ndim == 1 else f
 
     def _diagnose(self, X: Matrix, y: Vector | Matrix, s: Vector) -> Diagnostics:
+        return self._twin_diagnosed(X, y, s) or self._diagnosed(X, y, s)
+
+    def _diagnosed(self, X: Matrix, y: Vector | Matrix, s: Vector) -> Diagnostics:
         a, Y = self.expansion_.weights, y.reshape(len(X), -1)
         b = np.zeros(a.shape[1]) if self.intercept == "penalised" else self.expansion_.offset
         C = self._system(X, s)
@@ -197,6 +220,8 @@ class KernelRidgeRegression(MultiOutput, Weighted, Regressor):
     def left_out(self, X: Matrix, y: Vector | Matrix, s: Vector | None = None) -> Vector | Matrix:
         """(n,) or (n, q) prediction of each training row by a fit of all others; NaN where only such a fit can tell."""
         s = np.ones(len(X)) if s is None else s
+        if self.twin_ is not None:
+            return self.twin_.left_out(self._projected(X), y, s)  # type: ignore[attr-defined]
         Y = y.reshape(len(X), -1)
         a, precision, _ = self._precision(self._system(X, s), Y, 1.0)
         f = Y - a / _told(precision)[:, None]

@@ -12,8 +12,9 @@ from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.capabilities import Weighted
 from ml_core.certificates import Certificate, Diagnostics
 from ml_core.gp.expansion import chosen
+from ml_core.gp.options import Similarity
 from ml_core.gp.sparse import inducing_rows
-from ml_core.kernels import Kernel, KernelSpec
+from ml_core.kernels import Kernel
 from ml_core.kernels.weighted import weighted_sums
 from ml_core.numerics.memory import ask
 from ml_core.numerics.positive import back, factor
@@ -51,7 +52,7 @@ class NystroemFeatures(Weighted, Transformer):
     def __init__(
         self,
         *,
-        kernel: Annotated[KernelSpec | None, Field(description="k; null: Gaussian of the median distance.")] = None,
+        kernel: Similarity = None,
         n_components: Annotated[int, Field(ge=1, le=10_000, description="m, the most columns that are made.")] = 300,
     ) -> None:
         self.kernel = kernel
