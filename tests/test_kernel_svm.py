@@ -11,16 +11,16 @@ from sklearn.svm import SVC
 from ml_core import progress
 from ml_core.errors import Cancelled, InvalidData, InvalidParameter
 from ml_core.kernels import LinearKernel, PolynomialKernel, PrecomputedKernel, RBFKernel
-from ml_core.numerics.exponential import gaussian_of_products
+from ml_core.numerics.exponential import gaussian_of_products, gaussian_rows_single
 from ml_core.parallel import use_threads
-from ml_core.solvers import smo
+from ml_core.solvers import smo, smo_blocks
 from ml_core.solvers.box_dual import BoxDual, dual_value, gap, levels, multipliers
 from ml_core.solvers.constrained import Constrained
 from ml_core.solvers.free_set import units
 from ml_core.solvers.free_step import follow, still_free
-from ml_core.solvers.kernel_rows import KernelRows, RowCache
+from ml_core.solvers.kernel_rows import Centred, KernelRows, RowCache
 from ml_core.solvers.smo import solve_box
-from ml_core.svm.duals import classification, regression
+from ml_core.svm.duals import classification, nu_classification, regression
 from ml_core.svm.kernel_svm import KernelSVM as Model
 from ml_core.svm.nu_svm import NuSVM
 from ml_core.svm.soft_margin_svm import SoftMarginSVM
@@ -109,8 +109,8 @@ def test_blocks_shrinking_and_one_block_agree(monkeypatch, kernel, C):
     dual, rows = classification(sign, np.full(600, C)), KernelRows(kernel, X)
     one = solve_box(dual, rows, tol=1e-9, max_iter=10**6)
     monkeypatch.setattr(smo, "DENSE", 10)
-    monkeypatch.setattr(smo, "BLOCK", 32)
-    monkeypatch.setattr(smo, "SHRINK_EVERY", 2)
+    monkeypatch.setattr(smo_blocks, "BLOCK", 32)
+    monkeypatch.setattr(smo_blocks, "SHRINK_EVERY", 2)
     for size in (1 << 30, 1 << 19):  # everything held; 109 rows held, so rows are evicted and shrunk
         many = solve_box(dual, rows, tol=1e-9, max_iter=10**6, cache_bytes=size)
         assert many.converged
@@ -123,19 +123,57 @@ def test_blocks_shrinking_and_one_block_agree(monkeypatch, kernel, C):
 def test_shrinking_happens(monkeypatch):
     X, sign = cloud(800)
     seen = []
-    original = smo._Blocks._restore
+    original = smo_blocks.Blocks._restore
 
     def spy(self):
         seen.append(len(self.active))
         original(self)
 
-    monkeypatch.setattr(smo._Blocks, "_restore", spy)
+    monkeypatch.setattr(smo_blocks.Blocks, "_restore", spy)
     monkeypatch.setattr(smo, "DENSE", 10)
-    monkeypatch.setattr(smo, "BLOCK", 32)
-    monkeypatch.setattr(smo, "SHRINK_EVERY", 2)
+    monkeypatch.setattr(smo_blocks, "BLOCK", 32)
+    monkeypatch.setattr(smo_blocks, "SHRINK_EVERY", 2)
     solve_box(classification(sign, np.full(800, 1.0)), KernelRows(RBFKernel(length_scale=1.5), X), tol=1e-6,
               max_iter=10**6, cache_bytes=1 << 19)  # fmt: skip
     assert min(seen) < 800
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-10])
+@pytest.mark.parametrize("C", [0.1, 10.0, 1e4])
+@pytest.mark.parametrize("form", ["labels", "targets", "nu"])
+def test_single_precision_rows_reach_the_answer_of_double(monkeypatch, form, C, tol):
+    X, sign = cloud(500)
+    t = X[:, 0] * X[:, 1] + 0.1 * sign
+    dual = {"labels": classification(sign, np.full(500, C)), "targets": regression(t, np.full(500, C), 0.1),
+            "nu": nu_classification(sign, np.full(500, C), 0.4)}[form]  # fmt: skip
+    rows = KernelRows(RBFKernel(length_scale=1.5), X)
+    want = solve_box(dual, rows, tol=tol, max_iter=10**6)
+    monkeypatch.setattr(smo, "DENSE", 10)
+    monkeypatch.setattr(smo_blocks, "SINGLE", 10)
+    monkeypatch.setattr(smo_blocks, "BLOCK", 64)
+    monkeypatch.setattr(smo_blocks, "SHRINK_EVERY", 2)
+    found = solve_box(dual, rows, tol=tol, max_iter=10**6, cache_bytes=1 << 18)
+    v = -dual.c - rows.times(found.beta.sum(axis=0))
+    assert found.converged
+    assert levels(dual, found.beta, v).violation <= tol
+    assert dual_value(dual, found.beta, v) == pytest.approx(
+        dual_value(dual, want.beta, want.v), rel=1e-10 if tol < 1e-4 else 1e-6)  # fmt: skip
+    np.testing.assert_allclose(found.b, want.b, atol=1e-6 if tol < 1e-4 else 2 * tol)
+
+
+def test_rows_are_double_where_single_precision_errs_too_much(monkeypatch):
+    X, sign = cloud(500)
+    held = []
+    original = smo_blocks.Blocks._hold
+    monkeypatch.setattr(smo, "DENSE", 10)
+    monkeypatch.setattr(smo_blocks, "SINGLE", 10)
+    monkeypatch.setattr(smo_blocks.Blocks, "_hold", lambda work, rows: held.append(rows) or original(work, rows))
+    rows = KernelRows(RBFKernel(length_scale=1.0), X)
+    solve_box(classification(sign, np.full(500, 1.0)), rows, tol=1e-4, max_iter=10**6)
+    assert [h.centred.P.dtype for h in held] == [np.float32]
+    solve_box(classification(sign, np.full(500, 1e6)), rows, tol=1e-4, max_iter=10**6)
+    assert held[2] is rows
+    assert Centred.of(RBFKernel(length_scale=0.15), X).single() is None
 
 
 def test_row_cache_sums_and_evicts_the_least_used():
@@ -171,7 +209,11 @@ def test_gaussian_rows(far):
     X = r.normal(size=(60, 30)) + far
     kernel = RBFKernel(length_scale=3.0)
     want = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2) / 9)
-    np.testing.assert_allclose(KernelRows(kernel, X).block(np.arange(60)), want, atol=1e-14)
+    rows = KernelRows(kernel, X)
+    np.testing.assert_allclose(rows.block(np.arange(60)), want, atol=1e-14)
+    np.testing.assert_allclose(rows.square(np.arange(60)), want, atol=1e-14)
+    np.testing.assert_allclose(rows.single().block(np.arange(60)), want, atol=1e-5)
+    np.testing.assert_allclose(rows.single().times(np.ones(60), np.arange(9)), want.sum(axis=0)[:9], rtol=1e-6)
 
 
 def test_exponential():
@@ -179,6 +221,14 @@ def test_exponential():
     D = x[None].copy()
     gaussian_of_products(D, np.zeros(1), np.zeros(len(x)))
     want = np.exp(x)
+    out, single = np.zeros(2 * len(x) + 3, np.float32), x.astype(np.float32)
+    nothing = [np.zeros(k, np.float32) for k in (1, len(x))]
+    gaussian_rows_single(single[None], *nothing, out, len(x) + 1, 1, np.ones(1, int))
+    stored = out[len(x) + 2 : 2 * len(x) + 2]
+    high = single > -87
+    assert np.abs(stored / np.where(high, np.exp(single.astype(float)), 1) - 1)[high].max() < 1.2e-7
+    assert (stored[~high] == 0).all()
+    assert (out[: len(x) + 2] == 0).all()
     normal = x > -708
     assert np.abs(D[0] / np.where(normal, want, 1) - 1)[normal].max() < 5e-16
     assert (D[0][~normal] == 0).all()

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ml_core.arrays import Matrix, Vector
+from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.numerics.jit import compiled, fused
 
 LEAST = -708.0  # below, exp leaves the normal numbers: 0 is returned
 BLOCK = 256
 STRIP = 4096
 MAGIC = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to an integer that stands in the low bits
+LEAST_SINGLE, MAGIC_SINGLE = np.float32(-87.0), np.float32(12582912.0)
+BIAS, SHIFT, NONE = np.int32(127), np.int32(23), np.float32(12582912.0 - 127.0)
+INVERSE, HIGH, LOW = np.float32(1.4426950408889634), np.float32(0.693359375), np.float32(-2.12194440e-4)
+Single = np.ndarray
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
+C2, C3, C4, C5, C6 = (np.float32(1.0 / k) for k in (2, 6, 24, 120, 720))
+C7 = np.float32(1.0 / 5040.0)
 
 
 @fused
@@ -58,6 +65,45 @@ def gaussian_of_products(D: Matrix, a: Vector, b: Vector) -> None:
             x = row[j] - (a[i] + b[j])
             row[j] = x if x < 0.0 else 0.0
         exp_in_place(row)
+
+
+@fused
+def _exp_single(b: Single, power: Single, bits: Single) -> None:
+    """The same in single precision, for at most as many as `power` holds, whose own bits are `bits`; 0 below -87."""
+    for k in range(b.size):
+        x = b[k] if b[k] > LEAST_SINGLE else LEAST_SINGLE
+        z = x * INVERSE + MAGIC_SINGLE
+        power[k] = z if b[k] >= LEAST_SINGLE else NONE
+        q = z - MAGIC_SINGLE
+        r = x - q * HIGH - q * LOW
+        p = C7 * r + C6
+        p = p * r + C5
+        p = p * r + C4
+        p = p * r + C3
+        p = p * r + C2
+        p = p * r + ONE
+        b[k] = p * r + ONE
+    for k in range(b.size):
+        bits[k] = (bits[k] + BIAS) << SHIFT
+    for k in range(b.size):
+        b[k] *= power[k]
+
+
+@compiled(lambda: (np.zeros((1, 2), np.float32), np.zeros(1, np.float32), np.zeros(2, np.float32),
+                   np.zeros(4, np.float32), 2, 0, np.zeros(1, np.int64)))  # fmt: skip
+def gaussian_rows_single(D: Single, a: Single, b: Single, flat: Single, width: int, first: int, slots: Codes) -> None:
+    """`gaussian_of_products` in single precision; row i goes to row slotsᵢ of a flat store, from column `first` on."""
+    power = np.empty(BLOCK, np.float32)
+    bits = power.view(np.int32)
+    for i in range(len(D)):
+        row, own = D[i], a[i]
+        to = flat[slots[i] * width + first : slots[i] * width + first + len(row)]
+        for start in range(0, len(row), BLOCK):
+            part, out, half = row[start : start + BLOCK], to[start : start + BLOCK], b[start : start + BLOCK]
+            for k in range(part.size):
+                x = part[k] - (own + half[k])
+                out[k] = x if x < ZERO else ZERO
+            _exp_single(out, power, bits)
 
 
 @compiled(lambda: (np.zeros(2), -0.5))

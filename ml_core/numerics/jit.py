@@ -46,10 +46,10 @@ if _FOLDER is not None:
     numba.config.CACHE_DIR = str(_FOLDER)
 
 
-def compiled(warm: Callable[[], tuple[Any, ...]], *, early: bool = False, allocates: bool = True) -> Callable[[F], F]:
+def compiled(*warm: Callable[[], tuple[Any, ...]], early: bool = False, allocates: bool = True) -> Callable[[F], F]:
     """Compile a function of arrays and scalars with numba.
 
-    `warm()` gives small arguments of the types used in earnest (give both writable and read-only arrays where models
+    Each `warm()` gives small arguments of types used in earnest (give both writable and read-only arrays where models
     are memory-mapped); `warm_up` calls the function with them so that a worker or an image starts hot, those first
     that somebody may wait for `early`, soon after the start. A loop that makes no array, with helpers that are
     `uncounted`, says `allocates=False`: it is spared two locked additions per array and call of a helper, which count
@@ -58,7 +58,8 @@ def compiled(warm: Callable[[], tuple[Any, ...]], *, early: bool = False, alloca
 
     def decorate(function: F) -> F:
         fast = numba.njit(cache=_FOLDER is not None, nogil=True, _nrt=allocates)(function)
-        _warm.insert(0 if early else len(_warm), (fast, warm))
+        place = 0 if early else len(_warm)
+        _warm[place:place] = [(fast, arguments) for arguments in warm]
         return fast
 
     return decorate

@@ -57,6 +57,13 @@ def levels(dual: BoxDual, beta: Matrix, v: Matrix) -> Levels:
     return Levels(found[0], found[1])
 
 
+def firm(dual: BoxDual, beta: Matrix, v: Matrix, found: Levels, margin: float = 0.0) -> Index:
+    """(n,) whether all copies of a row sit at bounds that v, beyond m and M by more than `margin`, holds them to."""
+    above, below = np.maximum(found.high, found.low) + margin, np.minimum(found.high, found.low) - margin
+    held = ((beta >= dual.hi) & (v > above[dual.group])) | ((beta <= dual.lo) & (v < below[dual.group]))
+    return np.asarray(held.all(axis=0))
+
+
 def multipliers(dual: BoxDual, beta: Matrix, v: Matrix) -> tuple[Vector, Index]:
     """b of every group, the mean of v over free variables, and how many these are; without any, the middle of m, M."""
     found = _survey(*_flat(dual), dual.groups, beta.ravel(), v.ravel())

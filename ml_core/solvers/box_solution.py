@@ -20,7 +20,10 @@ class Plane:
 
 @dataclass(frozen=True)
 class BoxSolution:
-    """β and v = -(Kβ + c), (copies, n); multipliers b per group and free variables each; steps; traces."""
+    """β and v = -(Kβ + c), (copies, n); multipliers b per group and free variables each; steps; traces.
+
+    Of many rows, v away from the multipliers and the traces may have the accuracy of single precision.
+    """
 
     beta: Matrix
     v: Matrix

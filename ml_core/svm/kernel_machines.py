@@ -20,7 +20,7 @@ from ml_core.kernels.precomputed import needs_all_rows
 from ml_core.kernels.weighted import weighted_sums
 from ml_core.parallel import ordered_map
 from ml_core.solvers.kernel_rows import KernelRows
-from ml_core.solvers.smo import MOST_FREE
+from ml_core.solvers.smo_run import MOST_FREE
 from ml_core.svm import report
 from ml_core.svm.machine import Machine, Solving, sides
 from ml_core.svm.shared_gram import SharedGram

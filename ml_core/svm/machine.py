@@ -18,6 +18,7 @@ from ml_core.solvers.smo import solve_box
 
 LOW_RANK = 300
 COLLAPSED = 1e-12
+DOUBTFUL = 1e-6
 
 
 @portable
@@ -87,7 +88,9 @@ def refuse_collapse(found: BoxSolution, dual: BoxDual, rows: KernelRows) -> None
     def vanishes(beta: Vector, square: float) -> bool:
         return square <= largest * float(np.abs(beta).sum()) ** 2
 
-    if not vanishes(found.beta, -2.0 * found.trace[-1]):
+    beta = found.beta.sum(axis=0)
+    clear = -2.0 * found.trace[-1] > DOUBTFUL * float(rows.diag.max()) * float(np.abs(beta).sum()) ** 2
+    if clear or not vanishes(beta, float(beta @ rows.times(beta))):
         return
     start = dual.start.sum(axis=0)
     if vanishes(start, float(start @ rows.times(start))):

@@ -31,13 +31,13 @@ class SharedGram:
         if len(pairs) == 1 or (rest and rows.n > MOST_ROWS):
             return
         if rest:
-            self.whole = rows.block(np.arange(rows.n))
+            self.whole = rows.square(np.arange(rows.n))
             return
         self.members = [np.flatnonzero(y == k) for k in range(int(y.max()) + 1)]
         self.start = np.concatenate([[0], np.cumsum([len(m) for m in self.members])])
         for k, members in enumerate(self.members):
             if len(members) < MOST_ROWS:
-                self.own[k] = rows.block(members, members)
+                self.own[k] = rows.square(members)
 
     def of(self, pair: tuple[int, int], rows: KernelRows) -> Matrix | None:
         """The kernel matrix of the pair's rows, negative class first; None where it would be large."""
