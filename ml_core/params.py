@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import cache, wraps
 from reprlib import Repr
 from types import MappingProxyType
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
 from pydantic import (
@@ -33,6 +33,16 @@ _depth: ContextVar[int] = ContextVar("depth of nested parts", default=0)
 Alpha = Annotated[float, Field(ge=0, description="Strength of the penalty; 0 switches it off.")]
 Tol = Annotated[float, Field(gt=0, description="Stopping tolerance, in the units the solver states.")]
 MaxIter = Annotated[int, Field(ge=1, description="Most iterations.")]
+Intercept = Annotated[bool, Field(description="Learn b; otherwise b = 0.")]
+FreeIntercept = Annotated[bool, Field(description="Learn b, which is not penalised; otherwise b = 0.")]
+PenalizeBias = Annotated[bool, Field(description="Penalise b as a coefficient.")]
+ObjectiveScale = Annotated[
+    Literal["sum", "mean"], Field(description="Whether the penalty stands beside the sum of losses or their mean.")
+]
+WeightKind = Annotated[
+    Literal["frequency", "precision"],
+    Field(description="Weights repeat rows (n = sum) or state precisions of the noise (n = rows)."),
+]
 Seed = Annotated[int, Field(ge=0, lt=2**63, description="Seed of every random choice; equal seeds give equal bits.")]
 
 

@@ -11,8 +11,8 @@ from scipy import stats
 from scipy.special import digamma
 
 from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.linear.gamma_shape import best_shape
 from ml_core.linear.generalized_linear_model import GeneralizedLinearModel as Model
-from ml_core.linear.glm_families import best_shape
 from ml_core.linear.linear_regression import LinearRegression
 from ml_core.linear.logistic_regression import LogisticRegression
 from ml_core.solvers.recession import recession

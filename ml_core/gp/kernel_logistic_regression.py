@@ -21,7 +21,7 @@ from ml_core.linear.logistic_regression import LogisticRegression
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.softmax import Softmax
 from ml_core.numerics.stable import expit, log_expit, log_softmax, softmax
-from ml_core.params import MaxIter, Tol
+from ml_core.params import Intercept, MaxIter, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Solution
 from ml_core.solvers.lbfgs import lbfgs
@@ -68,7 +68,7 @@ class KernelLogisticRegression(Landmarked, Weighted, HasProba, Scores, Classifie
         *,
         kernel: Similarity = None,
         alpha: Annotated[float, Field(gt=0, le=1e90, description="Penalty on ½‖f‖².")] = 1.0,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        fit_intercept: Intercept = True,
         tol: Annotated[Tol, Field(description="Distance to the optimum in standard errors.")] = 1e-10,
         max_iter: MaxIter = 200,
         approximation: Approximation = "none",

@@ -18,7 +18,7 @@ from ml_core.distributions.student import MultivariateStudentT, StudentT
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import bayesian_inference
 from ml_core.linear.unknown_noise import UnknownNoise, learn
-from ml_core.params import MaxIter, RealMatrix, RealVector, Tol
+from ml_core.params import Intercept, MaxIter, RealMatrix, RealVector, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.gaussian_linear import (
     LEAST_NOISE,
@@ -105,7 +105,7 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
             Annotated[float, Field(gt=0, allow_inf_nan=True)] | Literal["flat"] | None,
             Field(description="Prior variance of the intercept; flat is infinite variance; by default 1/alpha."),
         ] = None,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        fit_intercept: Intercept = True,
         max_iter: MaxIter = 1000,
         tol: Annotated[Tol, Field(description="Relative change of alpha and noise at which to stop.")] = 1e-9,
     ) -> None:

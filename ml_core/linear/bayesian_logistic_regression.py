@@ -19,17 +19,11 @@ from ml_core.distributions.categorical import Categorical
 from ml_core.distributions.normal import MultivariateNormal
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear.laplace_report import UNTOLD, PrecisionPart, determined, put_posterior
-from ml_core.linear.logistic_regression import (
-    SOLVERS,
-    Distance,
-    Intercept,
-    LogisticRegression,
-    Parametrization,
-    Threshold,
-)
+from ml_core.linear.logistic_regression import LogisticRegression
+from ml_core.linear.parameters import Distance, Parametrization, SmoothSolver, Threshold
 from ml_core.naming import listed
 from ml_core.numerics.logistic_normal import mean_logistic, mean_softmax
-from ml_core.params import MaxIter, Seed
+from ml_core.params import Intercept, MaxIter, Seed
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Steps, answered, at_once, spent
 from ml_core.solvers.linear_objective import Columns
@@ -87,7 +81,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
         ] = "given",
         fit_intercept: Intercept = True,
         parametrization: Parametrization = "full",
-        solver: Annotated[SOLVERS, Field(description="Of the most probable weights.")] = "newton",
+        solver: Annotated[SmoothSolver, Field(description="Of the most probable weights.")] = "newton",
         tol: Distance = 1e-10,
         max_iter: MaxIter = 200,
         threshold: Threshold = 0.5,
@@ -128,7 +122,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
 
         yield from self._chosen(learned)
 
-    def _strength(self) -> float:
+    def _strength(self, total: float) -> float:
         return self.alpha_
 
     def _chosen(self, learned: Callable[[], Steps[Frame]]) -> Steps[None]:
@@ -235,7 +229,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
         free = draws[:, :, d] if self.fit_intercept else np.zeros(draws.shape[:2])
         return np.ascontiguousarray(draws[:, :, :d]).reshape(n, -1), free[:, 0] if len(mean) == 1 else free
 
-    def _report(self, columns: Columns) -> Steps[Diagnostics]:
-        out = yield from super()._report(columns)
+    def _report(self, columns: Columns, unit: float) -> Steps[Diagnostics]:
+        out = yield from super()._report(columns, unit)
         yield from put_posterior(out, self, self._frame(columns))
         return out

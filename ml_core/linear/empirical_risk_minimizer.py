@@ -20,7 +20,7 @@ from ml_core.linear.linear_regression import LinearRegression
 from ml_core.linear.minimax_regression import MinimaxRegression
 from ml_core.linear.ridge_regression import RidgeRegression
 from ml_core.linear.standard_design import StandardDesign
-from ml_core.params import MaxIter, Seed
+from ml_core.params import Intercept, MaxIter, Seed, WeightKind
 from ml_core.preprocessing.polynomial_features import PolynomialFeatures
 from ml_core.registry import algorithm, spec_of
 from ml_core.rng import generator
@@ -35,7 +35,7 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
 
     min over w, b of  C(ℓ(g(xᵢ), yᵢ)) + alpha P(w). The function g is linear, a polynomial of x, or logistic
     1/(1 + e^-(wᵀx + b)); the loss (g - y)², |g - y|, or -y ln g - (1 - y) ln(1 - g), which needs the logistic function
-    and y in [0, 1]; the `aggregation` C is the mean over rows (weights count rows), the largest, or the weighted sum;
+    and y in [0, 1]; the `aggregation` C is the mean over rows (Σ sℓ/Σ s), the largest, or the weighted sum Σ sℓ;
     P is nothing, ‖w‖² or ‖w‖₁, never of b. Where the choice is an algorithm of its own that one is fitted, and `equals`
     names it: least squares, ridge, lasso, least absolute deviations, minimax, logistic regression. All else goes to
     quasi-Newton or sequential quadratic programs. A logistic function with squared or absolute loss is not convex: the
@@ -75,7 +75,8 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
         ] = "mean",
         penalty: Annotated[Literal["none", "l2", "l1"], Field(description="Nothing, ‖w‖² or ‖w‖₁.")] = "none",
         alpha: Annotated[float, Field(ge=0, le=1e90, description="Strength of the penalty.")] = 1.0,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        fit_intercept: Intercept = True,
+        weight_kind: WeightKind = "frequency",
         n_starts: Annotated[int, Field(ge=1, le=1000, description="Starts where there may be several minima.")] = 10,
         max_iter: MaxIter = 2000,
         random_state: Seed = 0,
@@ -87,6 +88,7 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
         self.penalty = penalty
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.weight_kind = weight_kind
         self.n_starts = n_starts
         self.max_iter = max_iter
         self.random_state = random_state
@@ -127,7 +129,9 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
 
     def _named(self) -> tuple[str, Any]:
         """The algorithm that the choice is, and an estimator of it; logistic regression has none for shares."""
-        (l1, l2), free = self._strength(), self.fit_intercept
+        l1, l2 = self._strength()
+        free = self.fit_intercept
+        same: Any = {"fit_intercept": free, "weight_kind": self.weight_kind}
         scale: Any = "mean" if self.aggregation == "mean" else "sum"
         if self.function == "logistic":
             named = self.loss == "logistic" and self.aggregation != "max"
@@ -136,14 +140,14 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
             none = self.penalty == "none" or self.alpha == 0
             return ("minimax_regression", MinimaxRegression(fit_intercept=free)) if none else ("", None)
         if self.loss == "absolute":
-            model = LeastAbsoluteDeviations(alpha_l1=l1, alpha_l2=2 * l2, objective_scale=scale, fit_intercept=free)
-            return "least_absolute_deviations", model
+            return "least_absolute_deviations", LeastAbsoluteDeviations(
+                alpha_l1=l1, alpha_l2=2 * l2, objective_scale=scale, **same)  # fmt: skip
         if self.penalty == "l1":
-            return "lasso", Lasso(alpha=l1, objective_scale=scale, fit_intercept=free, path_length=0)
+            return "lasso", Lasso(alpha=l1, objective_scale=scale, path_length=0, **same)
         if self.penalty == "l2":
-            return "ridge_regression", RidgeRegression(alpha=l2, objective_scale=scale, fit_intercept=free)
+            return "ridge_regression", RidgeRegression(alpha=l2, objective_scale=scale, **same)
         name = "linear_regression" if self.aggregation == "mean" else "weighted_least_squares"
-        return name, LinearRegression(fit_intercept=free)
+        return name, LinearRegression(**same)
 
     def _risk(self, Z: Matrix, y: Vector, s: Vector) -> tuple[StandardDesign, Risk]:
         D, (l1, l2) = StandardDesign.of(Z, y, s, self.fit_intercept, merge=self.penalty == "none"), self._strength()

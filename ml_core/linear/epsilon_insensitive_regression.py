@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -11,8 +11,10 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Diagnostics
 from ml_core.linear import residual_report
 from ml_core.linear.kinked_regression import KinkedRegression
+from ml_core.linear.parameters import PenaltyL1, PenaltyL2
 from ml_core.losses.epsilon_insensitive import EpsilonInsensitive
 from ml_core.numerics.column_moments import column_moments
+from ml_core.params import FreeIntercept, ObjectiveScale, WeightKind
 from ml_core.registry import algorithm
 
 
@@ -43,16 +45,11 @@ class EpsilonInsensitiveRegression(KinkedRegression):
         epsilon: Annotated[
             float | None, Field(ge=0, le=1e90, description="Half width of the tube; a tenth of sd(y) by default.")
         ] = None,
-        alpha_l2: Annotated[float, Field(ge=0, le=1e90, description="Penalty on half the sum of w².")] = 0.0,
-        alpha_l1: Annotated[float, Field(ge=0, le=1e90, description="Penalty on the sum of |w|.")] = 0.0,
-        objective_scale: Annotated[
-            Literal["sum", "mean"], Field(description="Whether the penalties stand beside the sum or the mean.")
-        ] = "sum",
-        fit_intercept: Annotated[bool, Field(description="Learn b, which is not penalised; otherwise b = 0.")] = True,
-        weight_kind: Annotated[
-            Literal["frequency", "precision"],
-            Field(description="Weights repeat rows (n = sum) or state precisions of the noise (n = rows)."),
-        ] = "frequency",
+        alpha_l2: PenaltyL2 = 0.0,
+        alpha_l1: PenaltyL1 = 0.0,
+        objective_scale: ObjectiveScale = "sum",
+        fit_intercept: FreeIntercept = True,
+        weight_kind: WeightKind = "frequency",
     ) -> None:
         self.epsilon = epsilon
         self.alpha_l2 = alpha_l2

@@ -62,8 +62,11 @@ class FirthDesign:
         return np.asarray(np.square(self.columns.basis).sum(axis=1) < 1 - ALIASED)
 
 
-def firth_report(design: FirthDesign, w: Vector, b: float, label: str) -> Diagnostics:
-    """Likelihood with and without the penalty, distance to the optimum, and the table of coefficients."""
+def firth_report(design: FirthDesign, w: Vector, b: float, label: str, *, precise: bool) -> Diagnostics:
+    """Likelihood with and without the penalty, distance to the optimum, and the table of coefficients.
+
+    The leverage of a row is that of one copy of weight 1, or with `precise` weights of all its weight.
+    """
     F, v = design.objective, design.pack(w, b)
     f, g = F.value_gradient(v)
     solve = inverse(F.information(v))
@@ -73,7 +76,7 @@ def firth_report(design: FirthDesign, w: Vector, b: float, label: str) -> Diagno
     out = Diagnostics(summary={
         "rows": len(F.y), "weight": total, "parameters": len(v), "penalised_log_likelihood": -f,
         "log_likelihood": -loss, "null_log_likelihood": -least, "deviance": 2 * loss, "null_deviance": 2 * least,
-        "log_loss": loss / total, "largest_leverage": float(F.leverages(v).max()),
+        "log_loss": loss / total, "largest_leverage": float((F.leverages(v) / (1.0 if precise else F.s)).max()),
     })  # fmt: skip
     left = max(float(g @ solve(g)), 0.0) ** 0.5
     out.certificates = [

@@ -15,31 +15,27 @@ from ml_core.certificates import Diagnostics
 from ml_core.distributions.base import Distribution
 from ml_core.distributions.normal import MultivariateNormal
 from ml_core.errors import InvalidData, InvalidParameter, Issue
-from ml_core.linear.glm_families import FAMILIES, Chosen, Family, Link, Spread, links_of
-from ml_core.linear.glm_parts import Begin, BeginPart, Exposed, least_squares, start
+from ml_core.linear.glm_families import Chosen, Family, Link, Spread, family_of
+from ml_core.linear.glm_parts import REACH, Begin, BeginPart, Exposed, escape, least_squares, start
 from ml_core.linear.glm_report import figures, put_model_rows, report, standard
 from ml_core.linear.likelihood_report import NOT_IN_MEMORY
 from ml_core.naming import listed
-from ml_core.params import Alpha, MaxIter, Tol
+from ml_core.params import Alpha, Intercept, MaxIter, ObjectiveScale, PenalizeBias, Tol, WeightKind
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Solution, Steps, answered, in_ranges
-from ml_core.solvers.irls import irls
-from ml_core.solvers.lbfgs import lbfgs
+from ml_core.solvers.linear_minimum import NEWTON_UNKNOWNS, minimum
 from ml_core.solvers.linear_objective import Columns, LinearObjective, unit_of
 from ml_core.solvers.linear_parts import Asked, Frame, columns_of
-from ml_core.solvers.newton import coarse_start, inverse, newton
-from ml_core.solvers.recession import recession
+from ml_core.solvers.newton import inverse
 from ml_core.sums import Census, Passes
-
-NEWTON_UNKNOWNS = 4000
-REACH = 15.0
 
 
 @algorithm("generalized_linear_model")
 class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regressor):
     """Means of an exponential family from a linear predictor: gaussian, bernoulli, binomial, poisson or gamma.
 
-    min over w, b of  Σᵢ sᵢ (A(ηᵢ) - yᵢ ηᵢ) + ½ alpha ‖w‖², ηᵢ = xᵢᵀw + b, the intercept free; the density of y is
+    min over w, b of  Σᵢ sᵢ (A(ηᵢ) - yᵢ ηᵢ) + ½ alpha ‖w‖², ηᵢ = xᵢᵀw + b, the intercept free unless `penalize_bias`
+    (the sum over Σ s with `objective_scale` mean); the density of y is
     h(y) exp((y η - A(η))/φ), its mean A'(η), its variance φ A''(η), and the loss is a negative log-likelihood times φ.
     gaussian: identity; bernoulli: logit, targets 0 and 1; binomial: logit, targets are shares or, with `exposure`,
     successes among trials; poisson: log; gamma: log, or the canonical inverse, of which rows with η ≤ 0 have no mean
@@ -53,6 +49,9 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     prior, alpha/φ on w: Laplace's method, with the expected curvature where the link is not canonical. A predictive
     posterior has the mean and variance that it gives the target: Student t, negative binomial, Bernoulli or
     beta-binomial, gamma.
+
+    Weights repeat rows, or are precisions and n counts rows: a row has the dispersion φ/s where φ is estimated, else
+    precisions count as one row on average. The fit is the same, errors and criteria differ.
 
     References
     ----------
@@ -71,6 +70,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     offset_: Annotated[float, "predictor at center_"]
     scale_: Annotated[Vector, "(d,) units in which spread_ is given"]
     spread_: Annotated[Matrix, "(d+1, d+1) covariance of slopes times scale_ and of offset_, over the dispersion"]
+    alpha_: Annotated[float, "penalty in use, on the scale of the sum of losses"]
     dispersion_: Annotated[float, "φ: Pearson's χ² over degrees of freedom for gaussian and gamma, else 1"]
     degrees_of_freedom_: Annotated[float, "weight less parameters"]
     unbounded_direction_: Annotated[Vector, "(d,) slopes along which the likelihood rises for ever, or 0"]
@@ -88,7 +88,10 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
             int | None, Field(ge=0, description="Column of exposures (poisson) or trials (binomial); not a feature.")
         ] = None,
         alpha: Alpha = 0.0,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        objective_scale: ObjectiveScale = "sum",
+        fit_intercept: Intercept = True,
+        penalize_bias: PenalizeBias = False,
+        weight_kind: WeightKind = "frequency",
         solver: Annotated[
             Literal["newton", "irls", "lbfgs"], Field(description="All reach the same minimum.")
         ] = "newton",
@@ -99,13 +102,16 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         self.link = link
         self.exposure = exposure
         self.alpha = alpha
+        self.objective_scale = objective_scale
         self.fit_intercept = fit_intercept
+        self.penalize_bias = penalize_bias
+        self.weight_kind = weight_kind
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
-        """About four passes with Hessian and ten without."""
+        """Some four passes with Hessian and ten without."""
         return Cost(flops=8.0 * n * d * d + 40.0 * n * d + 2.0 * d**3, memory_bytes=24.0 * d * d + 24.0 * n)
 
     def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
@@ -114,9 +120,9 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         ask.check(X, y)
         begin: Begin = in_ranges(ask, X, y, s)
         Z, t, w = rows(X, y, s)
-        frame = self._frame(family, columns_of(begin.columns, self.fit_intercept), rows)
-        problem = LinearObjective(Z, t, w, family.loss, alpha=float(self.alpha), fit_intercept=self.fit_intercept,
-                                  columns=frame.columns)  # fmt: skip
+        frame = self._begun(family, rows, begin)
+        problem = LinearObjective(Z, t, w, family.loss, alpha=self.alpha_, fit_intercept=self.fit_intercept,
+                                  columns=frame.columns, penalize_bias=self.penalize_bias)  # fmt: skip
         unit = unit_of(w)
         first = start(problem, family, begin)
         self._solved(self._solve(problem if unit == 1.0 else problem.in_units_of(unit), first), unit)
@@ -127,7 +133,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     def _passes(self, census: Census) -> Passes:
         family, rows = self._family(), self._exposed(census.width)
         begin: Begin = yield BeginPart(family, rows)
-        frame = self._frame(family, columns_of(begin.columns, self.fit_intercept), rows)
+        frame = self._begun(family, rows, begin)
         problem = frame.penalty()
         unit = unit_of(np.array([begin.columns.total / begin.columns.rows]))
         asked, first = Asked(frame.in_units_of(unit)), start(problem, family, begin)
@@ -144,11 +150,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         self._note_findings(begin)
 
     def _family(self) -> Family:
-        links = links_of(self.family)
-        found = FAMILIES.get((self.family, self.link or links[0]))
-        if found is None:
-            text = f"{self.family} has the link{'s' * (len(links) > 1)} {' and '.join(links)}, not {self.link}"
-            raise InvalidParameter(text, [Issue("/params/link", "unknown_link", text)])
+        found = family_of(self.family, self.link)
         if self.exposure is not None and not found.exposed:
             text = f"{self.family} has no exposure: poisson counts and binomial trials have one"
             raise InvalidParameter(text, [Issue("/params/exposure", "no_exposure", text)])
@@ -162,23 +164,21 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
             raise InvalidParameter(text, [Issue("/params/exposure", "no_column", text)])
         return Exposed(self.exposure)
 
+    def _begun(self, family: Family, rows: Exposed, begin: Begin) -> Frame:
+        self.alpha_ = float(self.alpha) * (begin.weight if self.objective_scale == "mean" else 1.0)
+        return self._frame(family, columns_of(begin.columns, self.fit_intercept), rows)
+
     def _frame(self, family: Family, columns: Columns, rows: Exposed) -> Frame:
-        return Frame(family.loss, float(self.alpha), self.fit_intercept, columns, rows)
+        return Frame(family.loss, self.alpha_, self.fit_intercept, columns, rows, self.penalize_bias)
 
     def _solve(self, problem: LinearObjective, start: Vector) -> Solution:
-        tol, steps = float(self.tol), int(self.max_iter)
         if not np.isfinite(problem.value_gradient(start)[0]):
             raise InvalidData("no start of the inverse link gives every row a positive mean; use the log link, or an "
                               "intercept")  # fmt: skip
-        if self.solver == "lbfgs" or problem.size > NEWTON_UNKNOWNS:
-            solve = inverse(problem.second(start)[2]) if problem.size <= NEWTON_UNKNOWNS else None
-            return lbfgs(problem.value_gradient, start, tol=tol, max_iter=steps, solve=solve)
-        if self.solver == "newton" and self.family == "gaussian" and self.alpha == 0:
+        solver = self.solver if problem.size <= NEWTON_UNKNOWNS else "lbfgs"
+        if solver == "newton" and self.family == "gaussian" and self.alpha == 0:
             return least_squares(problem)
-        if self.solver == "irls":
-            return irls(problem, start, tol=tol, max_iter=steps)
-        v, solve = coarse_start(problem, start)
-        return newton(problem, v, tol=tol, max_iter=steps, solve=solve)[0]
+        return minimum(problem, solver, start, tol=float(self.tol), max_iter=int(self.max_iter))
 
     def _solved(self, found: Solution, unit: float) -> None:
         self.solution_ = replace(found, trace=[unit * f for f in found.trace])
@@ -194,13 +194,26 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         self.coef_[keep], self.center_[keep], self.scale_[keep] = W[0], frame.columns.mean, frame.columns.scale
         self.intercept_ = float(b[0])
         self.offset_ = float(v[-1]) if self.fit_intercept else 0.0
-        found = yield from figures(frame, family, Exposed(self.exposure), v, begin)
+        counted, rows, begin = self._counted(frame, family, begin)
+        found = yield from figures(counted, family, rows, v, begin, self.weight_kind == "precision")
         with np.errstate(over="ignore", invalid="ignore"):
             C = inverse(found.information)(np.eye(len(v)))
         self.spread_ = np.zeros((d + 1, d + 1))
         at = np.append(keep, d) if self.fit_intercept else keep
         self.spread_[np.ix_(at, at)] = C
         self.dispersion_, self.degrees_of_freedom_ = float(found.dispersion), float(found.freedom)
+
+    def _copy(self, family: Family, total: float, rows: int) -> float:
+        """The precision that counts as one row."""
+        return 1.0 if family.free_dispersion else total / rows
+
+    def _counted(self, frame: Frame, family: Family, begin: Begin) -> tuple[Frame, Exposed, Begin]:
+        """Objective, rows and beginning with weights as they count in errors and criteria."""
+        rows = Exposed(self.exposure)
+        if self.weight_kind == "frequency":
+            return frame, rows, begin
+        unit = self._copy(family, begin.weight, begin.columns.rows)
+        return frame.in_units_of(unit), rows.in_units_of(unit), begin.in_units_of(unit)
 
     def _kept(self, features: int) -> np.ndarray:
         """Columns that are features."""
@@ -210,15 +223,9 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     def _look_for_escape(self, problem: LinearObjective, family: Family) -> None:
         """Whether the likelihood rises for ever along some direction; looked for where a predictor grew large."""
         self.unbounded_direction_ = np.zeros(len(self.coef_))
-        v = self.solution_.w
-        if self.alpha > 0 or not family.ends or np.abs(problem.predictor(v)).max() < REACH:
+        slopes = None if self.alpha > 0 else escape(problem, family, self.solution_.w)
+        if slopes is None:
             return
-        top = problem.y >= 1 if family.link == "logit" else np.zeros(len(problem.y), dtype=bool)
-        side = np.where(problem.y == 0, -1.0, np.where(top, 1.0, 0.0))
-        found = recession(problem.standardised(), side, v)
-        if found is None:
-            return
-        slopes = found[: problem.X.shape[1]] / problem.columns.scale
         self.unbounded_direction_[self._kept(len(slopes))] = slopes
         used = np.flatnonzero(np.abs(self.unbounded_direction_ * self.scale_) > 1e-6).tolist()
         where = f"columns {listed(used)}" if used else "the intercept"
@@ -288,7 +295,8 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         columns = Columns(self.center_[keep], self.scale_[keep], np.zeros(len(keep)), False)
         frame = self._frame(family, columns, rows)
         v = frame.penalty().pack(self.coef_[keep][None], np.array([self.intercept_]))
-        found = yield from figures(frame, family, rows, v, begin)
+        frame, rows, begin = self._counted(frame, family, begin)
+        found = yield from figures(frame, family, rows, v, begin, self.weight_kind == "precision")
         reason = "unbounded" if self.unbounded_direction_.any() else "penalised" if self.alpha > 0 else None
         out = report(frame, family, v, begin, found, keep.tolist(), reason)
         out.traces["objective"] = self.solution_.trace

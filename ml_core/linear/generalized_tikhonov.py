@@ -11,8 +11,8 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear.linear_sums import LinearSums
-from ml_core.linear.penalised_squares import Alphas, ChooseAlpha, Folds, ObjectiveScale, PenalisedSquares
-from ml_core.params import RealMatrix, RealVector, Seed
+from ml_core.linear.penalised_squares import Alphas, ChooseAlpha, Folds, PenalisedSquares
+from ml_core.params import FreeIntercept, ObjectiveScale, RealMatrix, RealVector, Seed, WeightKind
 from ml_core.registry import algorithm
 
 
@@ -25,7 +25,7 @@ class GeneralizedTikhonov(PenalisedSquares):
     The bias is never penalised. Solved as the stacked least squares [X; √(alpha D) L] w = [y; 0], by the generalized
     singular value decomposition of the two blocks, which serves every alpha. Where penalties are 0 the system may stay
     singular: the notice `rank_deficient` tells, and the shortest w in units of the columns is taken. D = 1 is ridge
-    regression. `choose_alpha`, chunks, `update` and `forget` are those of ridge_regression. The weights count rows.
+    regression. `choose_alpha`, weights, chunks, `update` and `forget` are those of ridge_regression.
 
     References
     ----------
@@ -64,7 +64,8 @@ class GeneralizedTikhonov(PenalisedSquares):
         folds: Folds = 5,
         random_state: Seed = 0,
         objective_scale: ObjectiveScale = "sum",
-        fit_intercept: Annotated[bool, Field(description="Learn b, which is not penalised; otherwise b = 0.")] = True,
+        weight_kind: WeightKind = "frequency",
+        fit_intercept: FreeIntercept = True,
     ) -> None:
         self.alpha = alpha
         self.penalties = penalties
@@ -74,6 +75,7 @@ class GeneralizedTikhonov(PenalisedSquares):
         self.folds = folds
         self.random_state = random_state
         self.objective_scale = objective_scale
+        self.weight_kind = weight_kind
         self.fit_intercept = fit_intercept
 
     def _root(self) -> Matrix:

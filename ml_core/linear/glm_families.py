@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BeforeValidator
-from scipy.special import digamma, expit, gammaln, polygamma, xlogy
+from scipy.special import expit, gammaln, xlogy
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.distributions.base import Distribution
@@ -21,12 +21,15 @@ from ml_core.distributions.beta_binomial import BetaBinomial
 from ml_core.distributions.gamma import Gamma as GammaDistribution
 from ml_core.distributions.negative_binomial import NegativeBinomial
 from ml_core.distributions.student import StudentT
+from ml_core.errors import InvalidParameter, Issue
+from ml_core.linear.gamma_shape import best_shape, largest_over_shapes
 from ml_core.losses.base import Interval, TwiceSmooth
 from ml_core.losses.gamma import Gamma, InverseGamma
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.poisson import Poisson
 from ml_core.losses.squared import Squared
 from ml_core.numerics.logistic_normal import mean_logistic
+from ml_core.solvers.base import Steps
 
 Name = Literal["gaussian", "bernoulli", "binomial", "poisson", "gamma"]
 Link = Literal["identity", "log", "logit", "inverse"]
@@ -92,6 +95,14 @@ class Family(ABC):
     def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
         """From the weighted sums of `pieces` and the sum of the weights."""
 
+    def precise_likelihood(self, sums: Vector, plain: Vector, logs: float, rows: int, total: float) -> Steps[float]:
+        """Log-likelihood with precisions s, from the sums of `pieces` with and without them, Σ log s and Σ s.
+
+        Where the dispersion is free that of a row is φ/s, φ the likeliest; else precisions count as shares of rows.
+        """
+        yield from ()
+        return self.log_likelihood(sums, total, 1.0)
+
     @abstractmethod
     def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
         """Distribution of the targets, whose predictor is normal with this mean and variance."""
@@ -115,6 +126,10 @@ class _Gaussian(Family):
     def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
         with np.errstate(divide="ignore"):
             return float(-0.5 * total * (np.log(2 * np.pi * sums[0] / total) + 1))
+
+    def precise_likelihood(self, sums: Vector, plain: Vector, logs: float, rows: int, total: float) -> Steps[float]:
+        yield from ()
+        return self.log_likelihood(sums, float(rows), 1.0) + 0.5 * logs
 
     def predictive(self, eta: Vector, variance: Vector, spread: Spread) -> Distribution:
         scale = np.sqrt(spread.dispersion + variance)
@@ -217,6 +232,9 @@ class _Gamma(Family):
         k = best_shape(-1.0 - float(sums[0]) / total)
         return float(k * sums[0] + total * (k * np.log(k) - gammaln(k)) - sums[1])
 
+    def precise_likelihood(self, sums: Vector, plain: Vector, logs: float, rows: int, total: float) -> Steps[float]:
+        return (yield from largest_over_shapes(float(sums[0]), total)) - float(plain[1])
+
 
 class _LogGamma(_Gamma):
     link: Link = "log"
@@ -259,16 +277,11 @@ def links_of(name: str) -> list[str]:
     return [link for family, link in FAMILIES if family == name]
 
 
-def best_shape(gap: float) -> float:
-    """The shape k of a gamma distribution with log k - ψ(k) = gap > 0, by Newton's steps in log k."""
-    gap = max(gap, 1e-15)
-    k = (3 - gap + np.sqrt((gap - 3) ** 2 + 24 * gap)) / (12 * gap)
-    for _ in range(50):
-        value = np.log(k) - digamma(k) - gap
-        slope = 1 - k * float(polygamma(1, k))
-        step = value / slope
-        k *= float(np.exp(-np.clip(step, -1, 1)))
-        if abs(step) < 1e-14:
-            break
-    return float(k)
-
+def family_of(name: str, link: str | None) -> Family:
+    """The family with this link, or its usual one; InvalidParameter says which it has."""
+    links = links_of(name)
+    found = FAMILIES.get((name, link or links[0]))
+    if found is None:
+        text = f"{name} has the link{'s' * (len(links) > 1)} {' and '.join(links)}, not {link}"
+        raise InvalidParameter(text, [Issue("/params/link", "unknown_link", text)])
+    return found

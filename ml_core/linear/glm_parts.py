@@ -16,7 +16,9 @@ from ml_core.numerics.column_sums import ColumnSums
 from ml_core.solvers.base import Solution
 from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import Frame, Sums
+from ml_core.solvers.recession import recession
 
+REACH = 15.0
 SHOWN = 5
 
 
@@ -64,7 +66,7 @@ def exposure_of(X: Matrix, column: int) -> Vector:
 
 @dataclass(frozen=True)
 class BeginPart:
-    """Σ s, rows, Σ sE y/E, fractional targets; moments of the columns: after a look at every target."""
+    """Σ s, rows, Σ sE y/E, fractional targets, Σ log s; moments of the columns: after a look at every target."""
 
     family: Family
     rows: Exposed
@@ -86,7 +88,7 @@ class BeginPart:
         self.check(X, y)
         Z, t, w = self.rows(X, y, s)
         broken = int((y != np.round(y)).sum()) if self.family.whole else 0
-        return Begin(ColumnSums.of(Z, w), float(s.sum()), float(w @ t), broken)
+        return Begin(ColumnSums.of(Z, w), float(s.sum()), float(w @ t), broken, float(np.log(s).sum()))
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,17 @@ class Begin:
     weight: float
     target: float
     broken: int
+    logs: float
 
     def merge(self, other: Begin) -> Begin:
         """Of both sets of rows."""
         return Begin(self.columns.merge(other.columns), self.weight + other.weight, self.target + other.target,
-                     self.broken + other.broken)  # fmt: skip
+                     self.broken + other.broken, self.logs + other.logs)  # fmt: skip
+
+    def in_units_of(self, unit: float) -> Begin:
+        """Precisions over `unit`; the weight becomes the number of rows."""
+        columns = replace(self.columns, total=self.columns.total / unit)
+        return replace(self, columns=columns, weight=float(columns.rows), target=self.target / unit)
 
     @property
     def mean(self) -> float:
@@ -114,7 +122,7 @@ class FitPart:
     """What a report sums over the rows at unknowns v.
 
     Gradient, Hessian, Fisher's information, deviance, Pearson's χ², pieces of the likelihood, s ∂ℓ/∂η, the size of the
-    targets, and the deviance from `constant`, the mean of the null model.
+    targets, the deviance from `constant`, the mean of the null model, and the pieces without weights.
     """
 
     frame: Frame
@@ -135,11 +143,12 @@ class FitPart:
         E = self.exposed.of(X)
         with np.errstate(divide="ignore", invalid="ignore"):
             square = np.where(t == mean, 0.0, np.square((t - mean) / self.family.deviation(mean)))
-        pieces = s @ self.family.pieces(t, mean, np.ones(len(t)) if E is None else E)
+        pieces = self.family.pieces(t, mean, np.ones(len(t)) if E is None else E)
+        summed, plain = (s / self.exposed.unit) @ pieces, pieces.sum(axis=0)
         null = float(w @ self.family.deviance(t, np.full(len(t), self.constant)))
         size = float(w.sum() if self.family.relative else w @ np.abs(t))
         deviance = float(w @ self.family.deviance(t, mean))
-        return Sums((g, H, information, deviance, float(w @ square), pieces, float(r.sum()), size, null))
+        return Sums((g, H, information, deviance, float(w @ square), summed, float(r.sum()), size, null, plain))
 
 
 def start(problem: LinearObjective, family: Family, begin: Begin) -> Vector:
@@ -153,6 +162,16 @@ def start(problem: LinearObjective, family: Family, begin: Begin) -> Vector:
     middle = begin.columns.mean
     slopes = middle * best / max(float(middle @ middle), np.finfo(float).tiny)
     return problem.pack(slopes[None], np.zeros(1))
+
+
+def escape(problem: LinearObjective, family: Family, v: Vector) -> Vector | None:
+    """(d,) slopes along which the likelihood rises for ever, or None; looked for where a predictor at v is large."""
+    if not family.ends or np.abs(problem.predictor(v)).max() < REACH:
+        return None
+    top = problem.y >= 1 if family.link == "logit" else np.zeros(len(problem.y), dtype=bool)
+    side = np.where(problem.y == 0, -1.0, np.where(top, 1.0, 0.0))
+    found = recession(problem.standardised(), side, v)
+    return None if found is None else np.asarray(found[: problem.X.shape[1]] / problem.columns.scale)
 
 
 def least_squares(problem: LinearObjective) -> Solution:

@@ -35,10 +35,13 @@ class Figures:
     dispersion: float
     pearson: float
     condition: float
+    log_likelihood: float
 
 
-def figures(frame: Frame, family: Family, exposed: Exposed, v: Vector, begin: Begin) -> Steps[Figures]:
-    """One pass over the rows. The dispersion is Pearson's χ² over weight less parameters."""
+def figures(
+    frame: Frame, family: Family, exposed: Exposed, v: Vector, begin: Begin, precise: bool
+) -> Steps[Figures]:
+    """One pass over the rows, few more of `precise` gamma. Dispersion: Pearson's χ² over weight less parameters."""
     constant = float(family.mean(frame.loss.start(np.array([begin.mean]), np.ones(1)))[0])
     sums: Sums = yield FitPart(frame, family, exposed, v, constant)
     H = sums.each[2] + frame.penalty().second(v)[2]
@@ -48,7 +51,13 @@ def figures(frame: Frame, family: Family, exposed: Exposed, v: Vector, begin: Be
     freedom = begin.weight - parameters
     pearson = sums.each[4] / freedom if freedom > 0 else np.nan
     condition = float(values[-1] / values[0]) if values[0] > 0 else np.inf
-    return Figures(sums, H, parameters, freedom, pearson if family.free_dispersion else 1.0, pearson, condition)
+    summed, plain, dispersion = sums.each[5], sums.each[9], pearson if family.free_dispersion else 1.0
+    if precise:
+        c = begin.columns
+        ll = yield from family.precise_likelihood(summed, plain, begin.logs, c.rows, c.total)
+    else:
+        ll = family.log_likelihood(summed, begin.weight, dispersion)
+    return Figures(sums, H, parameters, freedom, dispersion, pearson, condition, ll)
 
 
 def _unit_diagonal(H: Matrix) -> Vector:
@@ -69,16 +78,17 @@ def report(
     size = max(found.sums.each[7], np.finfo(float).tiny)
     unit, lost = 1.0, 0.0
     if family.link == "identity":  # the dispersion is in squared units of the targets
+        mean = size / begin.weight**0.5 / begin.columns.total**0.5
         unit = max(found.dispersion, 0.0) ** 0.5 if found.freedom > 0 else 0.0
-        unit = max(unit, EPS * size / begin.weight, np.finfo(float).tiny)
-        lost = 16 * EPS * size / begin.weight / unit
+        unit = max(unit, EPS * mean, np.finfo(float).tiny)
+        lost = 16 * EPS * mean / unit
     out.certificates = [
         Certificate("gradient_norm", float(np.abs(g).max(initial=0.0)) / size, 1e-8 + rounding,
                     "largest partial derivative of the objective, for standardised columns, relative to Σ s|y|"),
         Certificate("distance_to_optimum", left / unit, 1e-6 + (rounding + lost) * begin.weight**0.5,
                     "Newton decrement √(gᵀH⁻¹g): distance to the optimum in standard errors"),
     ]  # fmt: skip
-    if frame.fit_intercept and not family.relative:
+    if frame.fit_intercept and not family.relative and not problem.penalize_bias:
         out.certificates.append(
             Certificate("moment_match", abs(found.sums.each[6]) / size, 1e-8 + rounding,
                         "fitted means and targets have the same sum, relative to Σ s|y|"))  # fmt: skip
@@ -89,8 +99,9 @@ def report(
 def put_model_rows(out: Diagnostics, m: GeneralizedLinearModel, X: Matrix, y: Vector, s: Vector) -> None:
     """Leverages, residuals and Cook's distances of rows in memory."""
     _, target, weight = m._exposed(X.shape[1])(X, y, s)
-    parameters = float(out.summary["parameters"] or 0)
-    f = Fitted(m._family(), target, m._eta(X), weight / s, m.dispersion_, parameters)
+    parameters, family = float(out.summary["parameters"] or 0), m._family()
+    copies = weight / (s if m.weight_kind == "frequency" else m._copy(family, float(s.sum()), len(s)))
+    f = Fitted(family, target, m._eta(X), copies, m.dispersion_, parameters)
     put_rows(out, f, lambda some: standard(m, X[some]), m.spread_)
 
 
@@ -101,8 +112,7 @@ def standard(m: GeneralizedLinearModel, X: Matrix) -> Matrix:
 
 def _summary(family: Family, begin: Begin, found: Figures) -> dict[str, float | int | None]:
     deviance, null = found.sums.each[3], found.sums.each[8]
-    total = begin.weight
-    ll = family.log_likelihood(found.sums.each[5], total, found.dispersion)
+    total, ll = begin.weight, found.log_likelihood
     k = found.parameters
     return {
         "rows": begin.columns.rows, "weight": total, "exposure": begin.columns.total, "parameters": found.parameters,

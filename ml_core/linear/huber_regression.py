@@ -10,11 +10,12 @@ from pydantic import Field
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics
 from ml_core.linear import residual_report, robust_report
+from ml_core.linear.parameters import PenaltyL2
 from ml_core.linear.residual_regression import ResidualRegression
 from ml_core.linear.robust_scale import scaled_fit
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.losses.huber import Huber
-from ml_core.params import MaxIter
+from ml_core.params import FreeIntercept, MaxIter, ObjectiveScale, WeightKind
 from ml_core.registry import algorithm
 
 EPS = float(np.finfo(float).eps)
@@ -56,15 +57,10 @@ class HuberRegression(ResidualRegression):
             Literal["mad", "joint", "none"],
             Field(description="Scale of the residuals: their median size, jointly optimal, or target units."),
         ] = "mad",
-        alpha: Annotated[float, Field(ge=0, le=1e90, description="Penalty on half the sum of w².")] = 0.0,
-        objective_scale: Annotated[
-            Literal["sum", "mean"], Field(description="Whether the penalty stands beside the sum or the mean.")
-        ] = "sum",
-        fit_intercept: Annotated[bool, Field(description="Learn b, which is not penalised; otherwise b = 0.")] = True,
-        weight_kind: Annotated[
-            Literal["frequency", "precision"],
-            Field(description="Weights repeat rows (n = sum) or state precisions of the noise (n = rows)."),
-        ] = "frequency",
+        alpha: PenaltyL2 = 0.0,
+        objective_scale: ObjectiveScale = "sum",
+        fit_intercept: FreeIntercept = True,
+        weight_kind: WeightKind = "frequency",
         max_iter: Annotated[MaxIter, Field(description="Most steps for one scale.")] = 500,
     ) -> None:
         self.delta = delta

@@ -14,7 +14,7 @@ from ml_core.certificates import Diagnostics
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import lasso_choice, lasso_report
 from ml_core.linear.lasso_problem import Problem
-from ml_core.params import RealVector, Seed
+from ml_core.params import FreeIntercept, ObjectiveScale, RealVector, Seed, WeightKind
 from ml_core.registry import algorithm
 
 LEAST = 1e-3
@@ -30,7 +30,7 @@ class Lasso(Weighted, MultiOutput, Regressor):
     equality and the sign of wⱼ where wⱼ ≠ 0, so all weights are 0 exactly when
     alpha ≥ alpha_max = 2 maxⱼ |Σᵢ sᵢ(xᵢⱼ - x̄ⱼ)yᵢ|. For Gaussian noise of variance σ² and coefficients drawn from a
     Laplace distribution of scale c the most probable w has alpha = 2 σ²/c. The penalty depends on units: `standardize`
-    counts wⱼ in standard deviations of column j. The weights s count rows.
+    counts wⱼ in standard deviations of column j. Weights count rows, or are precisions, which changes criteria alone.
 
     `choose_alpha` compares `alphas` (by default `path_length` of them from alpha_max to alpha_max/1000) by
     cross-validation over `folds`, taking the best or the largest within one standard error of it, or by AIC or BIC with
@@ -71,10 +71,9 @@ class Lasso(Weighted, MultiOutput, Regressor):
         alpha_l2: Annotated[
             float, Field(ge=0, le=1e90, description="Squared penalty beside it; more than 0 is the elastic net.")
         ] = 0.0,
-        objective_scale: Annotated[
-            Literal["sum", "mean"], Field(description="Whether the penalties stand beside the sum or the mean.")
-        ] = "sum",
-        fit_intercept: Annotated[bool, Field(description="Learn b, which is not penalised; otherwise b = 0.")] = True,
+        objective_scale: ObjectiveScale = "sum",
+        weight_kind: WeightKind = "frequency",
+        fit_intercept: FreeIntercept = True,
         standardize: Annotated[bool, Field(description="Penalise wⱼ times the deviation of column j.")] = False,
         noise_variance: Annotated[
             float | None, Field(gt=0, description="σ²; with prior_scale it replaces alpha by 2 σ²/c.")
@@ -100,6 +99,7 @@ class Lasso(Weighted, MultiOutput, Regressor):
         self.alpha = alpha
         self.alpha_l2 = alpha_l2
         self.objective_scale = objective_scale
+        self.weight_kind = weight_kind
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.noise_variance = noise_variance
@@ -156,6 +156,10 @@ class Lasso(Weighted, MultiOutput, Regressor):
             self._note("alpha_at_end_of_grid", f"the best alpha, {alphas[at]:.6g}, is the least of those compared",
                        "give alphas that reach further down")  # fmt: skip
         return float(alphas[at])
+
+    def _observations(self, s: Vector) -> float:
+        """What rows of these weights count as in criteria."""
+        return float(s.sum()) if self.weight_kind == "frequency" else float(len(s))
 
     def _compared(self, total: float) -> Vector:
         """The penalties beside the sum of squares, descending."""

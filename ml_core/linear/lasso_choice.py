@@ -50,7 +50,7 @@ def held_out(m: Lasso, X: Matrix, Y: Matrix, s: Vector, alphas: Vector) -> Matri
 
 def criterion(m: Lasso, X: Matrix, Y: Matrix, s: Vector, alphas: Vector) -> Vector:
     """(a,) n log(RSS/n) + (2 or log n) · parameters, over outputs, the parameters being the columns with weight."""
-    n, out = float(s.sum()), np.zeros(len(alphas))
+    n, out = m._observations(s), np.zeros(len(alphas))
     price = 2.0 if m.choose_alpha == "aic" else float(np.log(n))
     for k in range(Y.shape[1]):
         problem = Problem.make(X, Y[:, k], s, m.fit_intercept, m.units_, m.alpha_l2_)

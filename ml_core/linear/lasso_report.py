@@ -28,7 +28,7 @@ SHOWN = 50
 def report(m: Lasso, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
     """Everything; the path costs about as much as that many fits from a near start."""
     problem = Problem.of(m, X, y, s)
-    Z, on, n = problem.Z, np.flatnonzero(m.coef_), float(s.sum())
+    Z, on, n = problem.Z, np.flatnonzero(m.coef_), m._observations(s)
     r = y - m._predict(X)
     rss, tss = float(s @ r**2), problem.size**2
     free = _freedom(m, Z, on) + m.fit_intercept
@@ -37,15 +37,15 @@ def report(m: Lasso, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
         "support_size": len(on), "effective_parameters": free, "rss": rss, "r2": 1 - rss / tss if tss > 0 else None,
         "adjusted_r2": 1 - rss / tss * (n - 1) / (n - free) if tss > 0 and n > free else None,
         "objective": rss + m.alpha_ * float(m.units_ @ np.abs(m.coef_)) + m.alpha_l2_ * float(m.units_**2 @ m.coef_**2),
-        "iterations": m.n_iter_, **_criteria(n, rss, free),
+        "iterations": m.n_iter_, **_criteria(n, rss, free, _logs(m, s)),
     })  # fmt: skip
     out.certificates = _certificates(m, problem)
-    rows = [[int(j), float(m.coef_[j]), float(m.coef_[j] * Z.length[j] / n**0.5)] for j in on]
+    rows = [[int(j), float(m.coef_[j]), float(m.coef_[j] * Z.length[j] / s.sum() ** 0.5)] for j in on]
     out.tables["support"] = Table(("column", "coefficient", "standardized"), rows)
     out.tables["coefficients"] = _coefficients(m)
     _ties(m, Z, r, tss, out)
     if m.path_length and m.alpha_max_ > 0:
-        _path(m, problem, n, out)
+        _path(m, problem, n, _logs(m, s), out)
     if m.compared_:
         alphas, errors, deviation = np.array(m.compared_).T
         out.curves[m.choose_alpha] = {"x": alphas, "error": errors, "standard_error": deviation}
@@ -77,11 +77,18 @@ def _coefficients(m: Lasso) -> Table:
     return Table(("term", "estimate", "standard_error", "t", "p", "low", "high", "reason"), rows)
 
 
-def _criteria(n: float, rss: float, free: float) -> dict[str, float | None]:
-    """AIC and BIC of Gaussian noise whose variance is learned, and not counted among the parameters, as elsewhere."""
+def _logs(m: Lasso, s: Vector) -> float:
+    return float(np.log(s).sum()) if m.weight_kind == "precision" else 0.0
+
+
+def _criteria(n: float, rss: float, free: float, logs: float) -> dict[str, float | None]:
+    """AIC and BIC of Gaussian noise whose variance is learned, and not counted among the parameters, as elsewhere.
+
+    `logs` is Σ log s where s are precisions.
+    """
     if rss <= 0:
         return {"aic": None, "bic": None}
-    fit = n * (np.log(2 * np.pi * rss / n) + 1)
+    fit = n * (np.log(2 * np.pi * rss / n) + 1) - logs
     return {"aic": float(fit + 2 * free), "bic": float(fit + np.log(n) * free)}
 
 
@@ -131,7 +138,7 @@ def _ties(m: Lasso, Z: Columns, r: Vector, tss: float, out: Diagnostics) -> None
             "reach the same objective and predictions", "drop duplicates, or set alpha_l2 above 0"))  # fmt: skip
 
 
-def _path(m: Lasso, problem: Problem, n: float, out: Diagnostics) -> None:
+def _path(m: Lasso, problem: Problem, n: float, logs: float, out: Diagnostics) -> None:
     """Fits from alpha_max down to a thousandth of it, each from the last: curves, and which column entered when."""
     Z = problem.Z
     alphas = m.alpha_max_ * np.geomspace(1.0, LEAST, m.path_length)
@@ -141,7 +148,8 @@ def _path(m: Lasso, problem: Problem, n: float, out: Diagnostics) -> None:
         on = np.flatnonzero(w)
         r = Z.residual(problem.t, w * problem.lengths())
         rss = float(Z.s @ r**2)
-        rows.append((len(on), rss, float(np.abs(w * m.units_).sum()), _criteria(n, rss, len(on) + m.fit_intercept)))
+        criteria = _criteria(n, rss, len(on) + m.fit_intercept, logs)
+        rows.append((len(on), rss, float(np.abs(w * m.units_).sum()), criteria))
         slopes.append(w)
         entered.update({int(j): float(alpha) for j in on if int(j) not in entered})
     order = list(entered)[:SHOWN]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -12,9 +12,13 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Diagnostics
 from ml_core.linear import residual_report
 from ml_core.linear.kinked_regression import KinkedRegression
+from ml_core.linear.parameters import PenaltyL1, PenaltyL2
+from ml_core.params import FreeIntercept, ObjectiveScale, WeightKind
 from ml_core.registry import algorithm
 
 EXACT = 1e-12
+ON_LINE = 1e-9
+"""Share of the targets' size within which a residual is 0."""
 
 
 @algorithm("least_absolute_deviations")
@@ -47,16 +51,11 @@ class LeastAbsoluteDeviations(KinkedRegression):
         self,
         *,
         quantile: Annotated[float, Field(gt=0, lt=1, description="Conditional quantile; 0.5 is the median.")] = 0.5,
-        alpha_l1: Annotated[float, Field(ge=0, le=1e90, description="Penalty on the sum of |w|.")] = 0.0,
-        alpha_l2: Annotated[float, Field(ge=0, le=1e90, description="Penalty on half the sum of w².")] = 0.0,
-        objective_scale: Annotated[
-            Literal["sum", "mean"], Field(description="Whether the penalties stand beside the sum or the mean.")
-        ] = "sum",
-        fit_intercept: Annotated[bool, Field(description="Learn b, which is not penalised; otherwise b = 0.")] = True,
-        weight_kind: Annotated[
-            Literal["frequency", "precision"],
-            Field(description="Weights repeat rows (n = sum) or state precisions of the noise (n = rows)."),
-        ] = "frequency",
+        alpha_l1: PenaltyL1 = 0.0,
+        alpha_l2: PenaltyL2 = 0.0,
+        objective_scale: ObjectiveScale = "sum",
+        fit_intercept: FreeIntercept = True,
+        weight_kind: WeightKind = "frequency",
     ) -> None:
         self.quantile = quantile
         self.alpha_l1 = alpha_l1
@@ -82,7 +81,7 @@ class LeastAbsoluteDeviations(KinkedRegression):
         out.summary |= {
             "sum_of_deviations": cost, "r1": 1 - cost / base if base > 0 else None, "laplace_scale": b,
             "log_likelihood": -n * float(np.log(2 * b) + 1) if b > 0 and self.quantile == 0.5 else None,
-            "share_below": float(s[r < 0].sum() / s.sum()),
+            "share_below": float(s[r < -ON_LINE * (np.abs(y).max() + b)].sum() / s.sum()),
         }  # fmt: skip
         penalised = self.alpha_l1 > 0 or self.alpha_l2 > 0
         why = "penalised estimates are biased: classical errors have no meaning" if penalised else ""

@@ -16,7 +16,7 @@ from ml_core.capabilities import Updates, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.numerics.column_moments import column_moments
-from ml_core.params import Seed
+from ml_core.params import Intercept, Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
 from ml_core.solvers.base import spent
@@ -90,7 +90,7 @@ class LeastMeanSquares(Updates, Weighted, Regressor):
         shuffle: Annotated[bool, Field(description="A new order each epoch; else as the rows come.")] = True,
         average: Annotated[bool, Field(description="Answer with the mean weights of the last pass.")] = True,
         standardize: Annotated[bool, Field(description="Centre and scale the columns by the rows of fit.")] = True,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        fit_intercept: Intercept = True,
         random_state: Seed = 0,
     ) -> None:
         self.step = step

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Classifier, Cost
@@ -16,6 +15,7 @@ from ml_core.linear import linear_decisions
 from ml_core.linear.linear_decisions import Decisions
 from ml_core.linear.linear_sums import LinearSums
 from ml_core.naming import listed
+from ml_core.params import Intercept
 from ml_core.registry import algorithm
 from ml_core.solvers.linear_model import solve_design
 from ml_core.sums import Additive, Census, Passes
@@ -56,7 +56,7 @@ class LeastSquaresClassifier(Additive, Weighted, Scores, Classifier):
     rss_: Annotated[Vector, "(K,) weighted residual sum of squares of each score"]
 
     def __init__(
-        self, *, fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True
+        self, *, fit_intercept: Intercept = True
     ) -> None:
         self.fit_intercept = fit_intercept
 

@@ -57,7 +57,7 @@ class ShiftPart:
 
 @dataclass(frozen=True)
 class DualPart:
-    """Σ s ℓ, Σ s (ℓ - ℓ'η), Σ s ℓ' (x - mean)ᵀ (q, d) and what rounding may take from it, scores moved by `shift`."""
+    """Σ s ℓ, Σ s (ℓ - ℓ'η), Σ s ℓ' (x - mean)ᵀ (q, d), what rounding may take from it, Σ s ℓ', at scores + `shift`."""
 
     frame: Frame
     v: Vector
@@ -71,7 +71,7 @@ class DualPart:
         D, a = problem.X - problem.columns.mean, problem.s[:, None] * r
         with np.errstate(over="ignore", invalid="ignore"):
             return Sums((float(problem.s @ value), float(problem.s @ (value - (r * eta).sum(axis=1))), a.T @ D,
-                         8 * EPS * np.abs(a).T @ np.abs(D)))  # fmt: skip
+                         8 * EPS * np.abs(a).T @ np.abs(D), a.sum(axis=0)))  # fmt: skip
 
 
 def report(frame: Frame, v: Vector, labels: list[str], separation: str) -> Steps[Diagnostics]:
@@ -129,7 +129,7 @@ def _rounding(frame: Frame) -> float:
 
 
 def _moments(frame: Frame, facts: Sums) -> list[Certificate]:
-    if not frame.fit_intercept:
+    if not frame.fit_intercept or frame.penalty().penalize_bias:
         return []
     off = float(np.abs(facts.each[5]).max() / facts.each[2])
     return [Certificate("moment_match", off, 1e-8 + _rounding(frame),
@@ -140,17 +140,21 @@ def _gap(frame: Frame, v: Vector) -> Steps[list[Certificate]]:
     """Primal minus a dual value: with a = s ℓ'(η) and Σ a = 0, D = Σ s(ℓ - ℓ'η) - ‖Xᵀa‖²/(2 alpha) bounds f from below.
 
     The intercept is refitted first (few Newton steps in q unknowns), so that Σ a = 0 holds to rounding. No bound where
-    alpha is so weak, in the units of X, that rounding in ‖Xᵀa‖²/(2 alpha) exceeds the objective.
+    alpha is so weak, in the units of X, that rounding in ‖Xᵀa‖²/(2 alpha) exceeds the objective. A penalised bias is
+    one more column of ones, and Σ a is free.
     """
-    shift = np.zeros(frame.loss.width)
-    for _ in range(20 if frame.fit_intercept else 0):
+    shift, problem = np.zeros(frame.loss.width), frame.penalty()
+    for _ in range(20 if frame.fit_intercept and not problem.penalize_bias else 0):
         C, r = (yield ShiftPart(frame, v, shift)).each
         step = np.linalg.lstsq(C, r, rcond=None)[0]
         shift = shift - step
         if np.abs(step).max() <= SETTLED:
             break
-    loss, below, centred, lost = (yield DualPart(frame, v, shift)).each
-    slopes, alpha = frame.penalty().unpack(v)[0], frame.alpha
+    loss, below, centred, lost, total = (yield DualPart(frame, v, shift)).each
+    (slopes, bias), alpha = problem.unpack(v), frame.alpha
+    if problem.penalize_bias:
+        centred, slopes = centred + np.outer(total, frame.columns.mean), np.column_stack([slopes, bias])
+        lost, centred = np.column_stack([lost, EPS * np.abs(total)]), np.column_stack([centred, total])
     with np.errstate(over="ignore", invalid="ignore"):
         primal = loss + 0.5 * alpha * float((slopes**2).sum())
         dual = below - 0.5 * float((centred**2).sum()) / alpha

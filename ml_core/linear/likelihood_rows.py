@@ -97,15 +97,19 @@ def _design(problem: LinearObjective, some: slice) -> Matrix:
     return np.hstack([Z, np.ones((len(Z), int(problem.fit_intercept)))])
 
 
-def put_class_rows(out: Diagnostics, problem: LinearObjective, v: Vector) -> None:
-    """The same of a logistic fit of two classes."""
+def put_class_rows(out: Diagnostics, problem: LinearObjective, v: Vector, *, precise: bool) -> None:
+    """The same of a logistic or softmax fit; a row is one copy of weight 1, or `precise` ones all its weight."""
+    copies = problem.s if precise else np.ones(len(problem.s))
+    if problem.loss.width > 1:
+        _put_multinomial_rows(out, problem, v, copies)
+        return
     eta, parameters = problem.predictor(v)[:, 0], float(out.summary["parameters"] or 0)
-    f = Fitted(FAMILIES["binomial", "logit"], problem.y, eta, np.ones(len(eta)), 1.0, parameters)
+    f = Fitted(FAMILIES["binomial", "logit"], problem.y, eta, copies, 1.0, parameters)
     put_rows(out, f, lambda some: _design(problem, some), inverse(problem.second(v)[2])(np.eye(problem.size)))
 
 
-def put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector) -> None:
-    """The same of a softmax fit, target and fitted being the class's number and its probability; O(n (D q)²) in blocks.
+def _put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector, copies: Vector) -> None:
+    """Of a softmax fit, target and fitted being the class's number and its probability; O(n (D q)²) in blocks.
 
     With M = Zᵢ H⁻¹ Zᵢᵀ and the curvature V of one copy, (q, q), the leverage is tr(V M); Cook's distance is
     uᵀ M u / p, u = (I - V M)⁻¹ r with the slopes r of the loss. Pearson's residual is √Σₖ (yₖ - pₖ)²/pₖ, the deviance's
@@ -115,6 +119,7 @@ def put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector) 
     n, (D, q) = len(problem.y), problem.shape
     C = inverse(problem.second(v)[2])(np.eye(problem.size)).reshape(D, q, D, q)
     value, slope, curve = problem.loss.all(problem.predictor(v), problem.y)
+    slope, curve = slope * copies[:, None], curve * copies[:, None, None]
     h, cook = np.empty(n), np.empty(n)
     each = max(1, CELLS // (problem.size * q))
     for a in range(0, n, each):
@@ -128,7 +133,8 @@ def put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector) 
         moved = (u.transpose(0, 2, 1) @ M @ u)[:, 0, 0] / max(float(out.summary["parameters"] or 0), 1.0)
         cook[a : a + each] = np.where(alone, np.nan, moved)
     own = np.exp(-value)
-    _put(out, own, (problem.y, own, np.sqrt(np.expm1(value)), np.sqrt(2 * value), h, np.full(n, np.nan), cook))
+    off, value = np.sqrt(copies * np.expm1(value)), copies * value
+    _put(out, own, (problem.y, own, off, np.sqrt(2 * value), h, np.full(n, np.nan), cook))
 
 
 def _largest(values: Vector) -> float | None:

@@ -76,12 +76,12 @@ def diagnose(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector) -> Diagnostic
     """All of it; O(n d²) for the singular values."""
     e = Residuals.of(m, X, Y, s)
     outputs = [_output(m, Y[:, k], s, e, k) for k in range(Y.shape[1])]
-    sizes = svdvals(qr(_augmented(m, X), mode="r", check_finite=False)[0])
+    sizes = svdvals(qr(np.sqrt(s)[:, None] * _augmented(m, X), mode="r", check_finite=False)[0])
     out = Diagnostics(summary={
         "rows": len(X), "observations": m.n_, "rank": m.rank_, "columns": X.shape[1] + int(m.fit_intercept),
         "degrees_of_freedom": m.df_, "condition_number": float(sizes[0] / sizes[-1]) if sizes[-1] > 0 else None,
         "largest_singular_value": float(sizes[0]), "smallest_singular_value": float(sizes[-1]),
-        "gradient_step_bound": 2.0 * len(X) / float(sizes[0]) / float(sizes[0]) if sizes[0] > 0 else None,
+        "gradient_step_bound": 2.0 * float(s.sum()) / float(sizes[0]) / float(sizes[0]) if sizes[0] > 0 else None,
         "largest_leverage": float(e.h.max()), **(outputs[0] if len(outputs) == 1 else {}),
     })  # fmt: skip
     out.certificates = _certificates(m, X, Y, s, e)

@@ -17,8 +17,9 @@ from ml_core.linear import linear_audit, linear_inference
 from ml_core.linear.decimals import decimal_tails
 from ml_core.linear.exact_powers import find_powers
 from ml_core.linear.linear_sums import LinearSums, SlopePart, corrected, sums_of_normal
+from ml_core.linear.parameters import MinNorm, Rcond
 from ml_core.naming import listed
-from ml_core.params import MaxIter, Seed, Tol
+from ml_core.params import Intercept, MaxIter, Seed, Tol, WeightKind
 from ml_core.registry import algorithm
 from ml_core.selection.left_out import left_out
 from ml_core.solvers.base import Solution
@@ -95,23 +96,14 @@ class LinearRegression(Additive, Weighted, MultiOutput, HasPosterior, Regressor)
     def __init__(
         self,
         *,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        fit_intercept: Intercept = True,
         solver: Annotated[
             Literal["auto", "svd", "qr", "normal_equations", "gradient_descent", "sgd", "newton"],
             Field(description="How to minimise; auto chooses between normal_equations and qr by size and condition."),
         ] = "auto",
-        rcond: Annotated[
-            float | None,
-            Field(gt=0, lt=1, description="Relative cut-off of the rank (qr, svd); by default what rounding can fake."),
-        ] = None,
-        min_norm: Annotated[
-            Literal["augmented", "centered"],
-            Field(description="Of many solutions take the least |(b, w)| (augmented) or the least |w| (centered)."),
-        ] = "augmented",
-        weight_kind: Annotated[
-            Literal["frequency", "precision"],
-            Field(description="Weights repeat rows (n = sum) or state precisions of the noise (n = rows)."),
-        ] = "frequency",
+        rcond: Rcond = None,
+        min_norm: MinNorm = "augmented",
+        weight_kind: WeightKind = "frequency",
         exact_powers: Annotated[
             bool, Field(description="Undo the rounding of columns that are whole powers of another column (qr, svd).")
         ] = True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -14,53 +14,40 @@ from ml_core.capabilities import HasProba, Scores, Weighted
 from ml_core.certificates import Diagnostics
 from ml_core.class_weights import ClassWeight, class_weights
 from ml_core.linear.likelihood_report import NOT_IN_MEMORY, report
-from ml_core.linear.likelihood_rows import put_class_rows, put_multinomial_rows
+from ml_core.linear.likelihood_rows import put_class_rows
+from ml_core.linear.parameters import Distance, Parametrization, SmoothSolver, Threshold
 from ml_core.losses.base import TwiceSmooth
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.softmax import Softmax
 from ml_core.naming import listed
 from ml_core.numerics.column_moments import REACH as LARGEST
 from ml_core.numerics.stable import expit, log_expit, log_softmax, softmax
-from ml_core.params import Alpha, MaxIter, Seed, Tol
+from ml_core.params import Alpha, Intercept, MaxIter, ObjectiveScale, PenalizeBias, Seed, WeightKind
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Solution, Steps, answered
-from ml_core.solvers.irls import irls
-from ml_core.solvers.lbfgs import lbfgs
-from ml_core.solvers.linear_first_order import FirstOrder, first_order
+from ml_core.solvers.linear_minimum import NEWTON_UNKNOWNS, minimum
 from ml_core.solvers.linear_objective import Columns, LinearObjective, unit_of
 from ml_core.solvers.linear_parts import Asked, ClassColumns, ClassColumnsPart, ClassFactors, Frame, columns_of
-from ml_core.solvers.newton import coarse_start, inverse, newton
 from ml_core.solvers.separation import MOST_UNKNOWNS, Separation, separation
 from ml_core.solvers.separation_sums import separation_by_sums
 from ml_core.sums import Census, Passes
 
-SOLVERS = Literal["newton", "irls", "lbfgs"] | FirstOrder
-NEWTON_UNKNOWNS = 4000
 REACH = 5.0
-Intercept = Annotated[bool, Field(description="Learn b; otherwise b = 0.")]
-Parametrization = Annotated[
-    Literal["full", "reference"], Field(description="Beyond two classes: K vectors of sum 0, or class 0 at 0.")
-]
-Threshold = Annotated[
-    float, Field(gt=0, lt=1, description="Two classes: predict the second from this probability on.")
-]
-Distance = Annotated[
-    Tol, Field(description="Distance to the optimum in standard errors (newton, irls, lbfgs); largest gradient per row "
-               "and standardised column (the others).")
-]  # fmt: skip
 
 
 @algorithm("logistic_regression")
 class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     """Class probabilities from linear scores: logistic for two classes, softmax for more.
 
-    min over W, b of  Σᵢ sᵢ ℓ(W xᵢ + b, yᵢ) + ½ alpha ‖W‖², the intercept free. Two classes: ℓ = log(1 + e^η) - y η and
+    min over W, b of  Σᵢ sᵢ ℓ(W xᵢ + b, yᵢ) + ½ alpha ‖W‖², the intercept free unless `penalize_bias`; with
+    `objective_scale` mean the losses are divided by Σ s (of class weights too). Two classes: ℓ = log(1 + e^η) - y η and
     one score, the log-odds of the second class; K classes: ℓ = log Σₖ e^ηₖ - η_y, with K score vectors that sum to 0
     (`full`) or class 0 held at 0 (`reference`); only differences are determined, and the two agree in their
     probabilities when alpha = 0. Convex. Without a penalty there is no minimum when the classes are separable: the fit
     then stops, says so, and names a separating direction. Newton O(n d² K²) per Hessian, few of them; columns are
     standardised inside, answers are in the units given.
 
+    Weights repeat rows, or are precisions, which count as one row on average: the same fit, other errors and criteria.
     `decision_function` is the log-odds minus that of `threshold` for two classes. `separation_` is none, quasi or
     complete; `separating_direction_` holds slopes of classes 1 … K-1 against class 0 along which no row loses.
     `bayesian_logistic_regression` is the same fit with the posterior of its weights.
@@ -79,6 +66,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     coef_: Annotated[Matrix, "(1, d) or (K, d) slopes, log-odds per feature unit"]
     intercept_: Annotated[Vector, "(1,) or (K,) log-odds at x = 0"]
     class_weight_: Annotated[Vector, "(K,) factor on the weight of each class's rows"]
+    alpha_: Annotated[float, "penalty in use, on the scale of the sum of losses"]
     n_iter_: int
     solution_: Solution
     separation_: str
@@ -88,10 +76,13 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         self,
         *,
         alpha: Alpha = 0.0,
+        objective_scale: ObjectiveScale = "sum",
         fit_intercept: Intercept = True,
+        penalize_bias: PenalizeBias = False,
+        weight_kind: WeightKind = "frequency",
         parametrization: Parametrization = "full",
         solver: Annotated[
-            SOLVERS, Field(description="newton is exact to rounding; gradient_descent … amsgrad are for study.")
+            SmoothSolver, Field(description="newton is exact to rounding; gradient_descent … amsgrad are for study.")
         ] = "newton",
         tol: Distance = 1e-10,
         max_iter: Annotated[MaxIter, Field(description="Most iterations; epochs of sgd … amsgrad.")] = 200,
@@ -100,7 +91,10 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         random_state: Seed = 0,
     ) -> None:
         self.alpha = alpha
+        self.objective_scale = objective_scale
         self.fit_intercept = fit_intercept
+        self.penalize_bias = penalize_bias
+        self.weight_kind = weight_kind
         self.parametrization = parametrization
         self.solver = solver
         self.tol = tol
@@ -117,7 +111,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return Cost(flops=flops, memory_bytes=80.0 * p * p + 8.0 * n)
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
-        self.class_weight_ = self._class_weights(float(s.sum()), np.bincount(y, s, len(self.classes_)))
+        self._weigh(np.bincount(y, s, len(self.classes_)))
         problem = self._problem(X, y, s)
         unit = unit_of(problem.s)
         self._store(self._solve(problem if unit == 1.0 else problem.in_units_of(unit)), problem, unit)
@@ -125,7 +119,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
 
     def _passes(self, census: Census) -> Passes:
         found: ClassColumns = yield ClassColumnsPart(len(self.classes_))
-        self.class_weight_ = self._class_weights(float(found.totals().sum()), found.totals())
+        self._weigh(found.totals())
         columns = found.scaled(self.class_weight_)
         frame = self._frame(columns_of(columns, self.fit_intercept))
         problem, unit = frame.penalty(), unit_of(np.array([columns.total / columns.rows]))
@@ -136,7 +130,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         asked, held = Asked(frame.in_units_of(unit)), self._nothing(problem)
 
         def apart(v: Vector, reach: float) -> Steps[Separation]:
-            if self._strength() > 0 or asked.reach < reach:
+            if self.alpha_ > 0 or asked.reach < reach:
                 return self._nothing(problem)
             return (yield from separation_by_sums(frame, self._differences(problem, v)))
 
@@ -151,7 +145,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         if self.solution_.reason != "separable":
             held = yield from apart(self.solution_.w, self._least_reach())
         self._note_findings(problem, held)
-        suspected = self._strength() == 0 and not self.solution_.converged and asked.reach >= 3 * REACH
+        suspected = self.alpha_ == 0 and not self.solution_.converged and asked.reach >= 3 * REACH
         if suspected and held.kind == "none" and held.direction.size > MOST_UNKNOWNS:
             self._note("separation_suspected", f"scores grew to {asked.reach:.3g} without converging, as they do "
                        "where columns separate the classes", "set alpha > 0 (a penalty)")  # fmt: skip
@@ -161,22 +155,25 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         self.n_iter_ = max(1, self.solution_.n_iter)
         self.coef_, self.intercept_ = self._expand(*problem.unpack(self.solution_.w))
 
-    def _strength(self) -> float:
-        return float(self.alpha)
+    def _weigh(self, shares: np.ndarray) -> None:
+        """Class weights and the penalty, of the weight of each class's rows (K,)."""
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, shares, float(shares.sum()))
+        self.alpha_ = self._strength(float(self.class_weight_ @ shares))
+
+    def _strength(self, total: float) -> float:
+        return float(self.alpha) * (total if self.objective_scale == "mean" else 1.0)
 
     def _loss(self) -> TwiceSmooth:
         K = len(self.classes_)
         return Logistic() if K == 2 else Softmax(K, self.parametrization)
 
     def _problem(self, X: Matrix, y: Codes, s: Vector) -> LinearObjective:
-        return LinearObjective(*ClassFactors(self.class_weight_)(X, y, s), self._loss(), alpha=self._strength(),
-                               fit_intercept=self.fit_intercept)  # fmt: skip
+        return LinearObjective(*ClassFactors(self.class_weight_)(X, y, s), self._loss(), alpha=self.alpha_,
+                               fit_intercept=self.fit_intercept, penalize_bias=self.penalize_bias)  # fmt: skip
 
     def _frame(self, columns: Columns) -> Frame:
-        return Frame(self._loss(), self._strength(), self.fit_intercept, columns, ClassFactors(self.class_weight_))
-
-    def _class_weights(self, total: float, shares: np.ndarray) -> Vector:
-        return class_weights(self.class_weight, self.classes_, shares, total)
+        return Frame(self._loss(), self.alpha_, self.fit_intercept, columns, ClassFactors(self.class_weight_),
+                     self.penalize_bias)  # fmt: skip
 
     def _solve(self, problem: LinearObjective) -> Solution:
         solver = self.solver
@@ -184,18 +181,9 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
             self._note("solver_changed", f"{problem.size} unknowns are too many for {solver}; lbfgs was used",
                        "choose solver lbfgs, or fewer columns")  # fmt: skip
             solver = "lbfgs"
-        tol, steps = float(self.tol), int(self.max_iter)
-        if solver == "newton":
-            v, solve = coarse_start(problem)
-            return newton(problem, v, tol=tol, max_iter=steps, solve=solve,
-                          slow=lambda v: self._separation(problem, v, REACH).kind != "none")[0]  # fmt: skip
-        if solver == "irls":
-            return irls(problem, problem.zero(), tol=tol, max_iter=steps)
-        if solver == "lbfgs":
-            zero = problem.zero()
-            solve = inverse(problem.second(zero)[2]) if problem.size <= NEWTON_UNKNOWNS else None
-            return lbfgs(problem.value_gradient, zero, tol=tol, max_iter=steps, solve=solve)
-        return first_order(problem, solver, tol=tol, max_iter=steps, seed=int(self.random_state))
+        return minimum(problem, solver, problem.zero(), tol=float(self.tol), max_iter=int(self.max_iter),
+                       slow=lambda v: self._separation(problem, v, REACH).kind != "none",
+                       seed=int(self.random_state))  # fmt: skip
 
     def _nothing(self, problem: LinearObjective) -> Separation:
         return Separation("none", np.zeros((problem.shape[0], len(self.classes_) - 1)))
@@ -207,7 +195,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     def _separation(self, problem: LinearObjective, v: Vector, reach: float) -> Separation:
         """Looked for only once some score exceeds `reach`, by programs of at most MOST_UNKNOWNS unknowns."""
         nothing = self._nothing(problem)
-        if self._strength() > 0 or nothing.direction.size > MOST_UNKNOWNS:
+        if self.alpha_ > 0 or nothing.direction.size > MOST_UNKNOWNS:
             return nothing
         if np.abs(problem.predictor(v)).max() < reach:
             return nothing
@@ -227,7 +215,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
             self._note_short(f"{self.solver} stopped after {solution.n_iter} steps ({solution.reason})",
                              "raise max_iter, or use solver newton")  # fmt: skip
         constant = np.flatnonzero(problem.columns.constant).tolist()
-        if constant and self.fit_intercept:
+        if constant and self.fit_intercept and not problem.penalize_bias:
             self._note("constant_column", f"columns {listed(constant)} are constant; beside an intercept their slope "
                        "is 0", "drop them")  # fmt: skip
         if len(self.classes_) > 2 and self.threshold != 0.5:
@@ -276,20 +264,26 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         problem = self._problem(X, y, s)
-        out = answered(self._report(problem.columns), lambda part: part(X, y, s))
+        unit = self._copy(float(problem.s.sum()), len(problem.s))
+        out = answered(self._report(problem.columns, unit), lambda part: part(X, y, s))
         if self.separation_ == "none" and len(problem.y) == len(y):
-            put = put_class_rows if len(self.classes_) == 2 else put_multinomial_rows
-            put(out, problem, problem.pack(*self._contract()))
+            put_class_rows(out, problem.in_units_of(unit), problem.pack(*self._contract()),
+                           precise=self.weight_kind == "precision")  # fmt: skip
         return out
+
+    def _copy(self, total: float, rows: int) -> float:
+        """The weight that counts as one row."""
+        return total / rows if self.weight_kind == "precision" else 1.0
 
     def _audit(self, census: Census) -> Passes:
         found: ClassColumns = yield ClassColumnsPart(len(self.classes_))
-        out = yield from self._report(columns_of(found.scaled(self.class_weight_), self.fit_intercept))
+        sums = found.scaled(self.class_weight_)
+        out = yield from self._report(columns_of(sums, self.fit_intercept), self._copy(sums.total, sums.rows))
         out.warnings.append(NOT_IN_MEMORY)
         return out
 
-    def _report(self, columns: Columns) -> Steps[Diagnostics]:
-        frame, labels = self._frame(columns), [str(c) for c in self.classes_]
+    def _report(self, columns: Columns, unit: float) -> Steps[Diagnostics]:
+        frame, labels = self._frame(columns).in_units_of(unit), [str(c) for c in self.classes_]
         v = frame.penalty().pack(*self._contract())
         out = yield from report(frame, v, labels, self.separation_)
         out.summary |= {"iterations": self.solution_.n_iter, "converged": int(self.solution_.converged)}

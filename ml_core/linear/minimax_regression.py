@@ -13,6 +13,7 @@ from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear import residual_report
 from ml_core.linear.residual_regression import ResidualRegression
 from ml_core.linear.standard_design import StandardDesign
+from ml_core.params import Intercept
 from ml_core.registry import algorithm
 from ml_core.solvers.minimax import lower_bound, minimax
 
@@ -43,7 +44,7 @@ class MinimaxRegression(ResidualRegression):
     def __init__(
         self,
         *,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        fit_intercept: Intercept = True,
         weight_kind: Annotated[
             Literal["frequency", "scale"],
             Field(description="Weights repeat rows (no effect), or multiply the residual before the largest is taken."),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 import numpy as np
-from pydantic import Field
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Diagnostics, Table
 from ml_core.linear.linear_regression import LinearRegression
+from ml_core.linear.parameters import DirectSolver, MinNorm, Rcond
+from ml_core.params import Intercept, WeightKind
 from ml_core.registry import algorithm
 
 
@@ -34,23 +33,11 @@ class MultiOutputRegression(LinearRegression):
     def __init__(
         self,
         *,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
-        solver: Annotated[
-            Literal["auto", "svd", "qr", "normal_equations"],
-            Field(description="How to minimise; auto chooses between normal_equations and qr by size and condition."),
-        ] = "auto",
-        rcond: Annotated[
-            float | None,
-            Field(gt=0, lt=1, description="Relative cut-off of the rank (qr, svd); by default what rounding can fake."),
-        ] = None,
-        min_norm: Annotated[
-            Literal["augmented", "centered"],
-            Field(description="Of many solutions take the least |(b, w)| (augmented) or the least |w| (centered)."),
-        ] = "augmented",
-        weight_kind: Annotated[
-            Literal["frequency", "precision"],
-            Field(description="Weights repeat rows (n = sum) or state precisions of the noise (n = rows)."),
-        ] = "frequency",
+        fit_intercept: Intercept = True,
+        solver: DirectSolver = "auto",
+        rcond: Rcond = None,
+        min_norm: MinNorm = "augmented",
+        weight_kind: WeightKind = "frequency",
     ) -> None:
         super().__init__(
             fit_intercept=fit_intercept, solver=solver, rcond=rcond, min_norm=min_norm, weight_kind=weight_kind

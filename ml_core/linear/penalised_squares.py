@@ -31,16 +31,13 @@ ChooseAlpha = Annotated[
     Field(description="Use alpha, or the best of alphas by an error."),
 ]
 Alphas = Annotated[RealVector | None, Field(description="Penalties compared and reported; 1e-4 … 1e4 by default.")]
-ObjectiveScale = Annotated[
-    Literal["sum", "mean"], Field(description="Whether the penalty stands beside the sum or the mean.")
-]
 Folds = Annotated[int, Field(ge=2, le=10_000, description="Parts of the rows for cross_validation.")]
 ROWS = ("leave_one_out", "cross_validation")
 """Errors that take rows, which sums do not hold."""
 
 
 class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
-    """Needs the parameters alpha, alphas, choose_alpha, folds, random_state, objective_scale and fit_intercept."""
+    """Needs alpha, alphas, choose_alpha, folds, random_state, objective_scale, weight_kind and fit_intercept."""
 
     alpha: float
     alphas: Any
@@ -48,6 +45,7 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
     folds: int
     random_state: int
     objective_scale: str
+    weight_kind: str
     fit_intercept: bool
     coef_: Any
     intercept_: Any
@@ -123,6 +121,15 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
 
     def _unit(self) -> float:
         return self.sums_.triangle.total if self.objective_scale == "mean" else 1.0
+
+    def _observations(self) -> float:
+        """What the rows count as in criteria."""
+        t = self.sums_.triangle
+        return float(t.total if self.weight_kind == "frequency" else t.rows)
+
+    def _copies(self, s: Vector) -> Vector:
+        """(n,) the weight of what is left out of a row at once: one copy, or all of a row with a precision."""
+        return np.ones(len(s)) if self.weight_kind == "frequency" else s
 
     def _grid(self) -> Vector:
         """The penalties that are compared, on the scale of the sum of squares, ascending."""

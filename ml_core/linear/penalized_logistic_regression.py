@@ -12,11 +12,12 @@ from ml_core.certificates import Diagnostics
 from ml_core.class_weights import ClassWeight
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear.firth_report import FirthDesign, firth_report
-from ml_core.linear.logistic_regression import SOLVERS, Intercept, LogisticRegression, Parametrization, Threshold
+from ml_core.linear.logistic_regression import LogisticRegression
+from ml_core.linear.parameters import Parametrization, SmoothSolver, Threshold
 from ml_core.linear.sparse_report import GAP, sparse_report
 from ml_core.losses.logistic import Logistic
 from ml_core.naming import listed
-from ml_core.params import MaxIter, Seed, Tol
+from ml_core.params import Intercept, MaxIter, ObjectiveScale, Seed, Tol, WeightKind
 from ml_core.registry import algorithm
 from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import ClassFactors
@@ -39,12 +40,12 @@ class PenalizedLogisticRegression(LogisticRegression):
     `logistic_regression`; l1 is alpha ‖w‖₁ + ½ alpha_l2 ‖w‖² (with both the elastic net), for two classes, which leaves
     columns out. With l1 a proximal Newton method solves a weighted lasso per step and ends by the duality gap, relative
     to the objective; columns count in the units given. For w drawn from a normal (l2) or Laplace (l1) distribution of
-    inverse scale alpha it is the most probable w.
+    inverse scale alpha it is the most probable w. `objective_scale`, `penalize_bias` and `weight_kind` as there.
 
     firth, for two classes, is -½ log det of Fisher's information, Jeffreys' prior: no strength to choose, no unit that
     matters, the bias of maximum likelihood removed to first order, finite where a column separates the classes. On a
-    table of two groups it adds ½ to each cell. Weights are numbers of rows. Its z, p and interval are those of the
-    profile of the penalised likelihood where n p³ ≤ 2·10⁶, by the information beyond.
+    table of two groups it adds ½ to each cell. Weights are numbers of rows, precisions shares of them. Its z, p and
+    interval are those of the profile of the penalised likelihood where n p³ ≤ 2·10⁶, by the information beyond.
 
     `decision_function` is the log-odds minus that of `threshold` for two classes.
 
@@ -65,9 +66,12 @@ class PenalizedLogisticRegression(LogisticRegression):
         alpha_l2: Annotated[
             float, Field(ge=0, description="Squared penalty beside l1; more than 0 is the elastic net.")
         ] = 0.0,
+        objective_scale: ObjectiveScale = "sum",
         fit_intercept: Intercept = True,
+        penalize_bias: Annotated[bool, Field(description="Penalise b as a coefficient (l2).")] = False,
+        weight_kind: WeightKind = "frequency",
         parametrization: Parametrization = "full",
-        solver: Annotated[SOLVERS, Field(description="Of l2; l1 and firth have their own.")] = "newton",
+        solver: Annotated[SmoothSolver, Field(description="Of l2; l1 and firth have their own.")] = "newton",
         tol: Annotated[
             Tol, Field(description="l2: as logistic_regression. l1: duality gap relative to the objective. firth: "
                        "distance to the optimum in standard errors.")
@@ -81,8 +85,9 @@ class PenalizedLogisticRegression(LogisticRegression):
         random_state: Seed = 0,
     ) -> None:  # fmt: skip
         super().__init__(
-            alpha=alpha, fit_intercept=fit_intercept, parametrization=parametrization, solver=solver, tol=tol,
-            max_iter=max_iter, threshold=threshold, class_weight=class_weight, random_state=random_state,
+            alpha=alpha, objective_scale=objective_scale, fit_intercept=fit_intercept, penalize_bias=penalize_bias,
+            weight_kind=weight_kind, parametrization=parametrization, solver=solver, tol=tol, max_iter=max_iter,
+            threshold=threshold, class_weight=class_weight, random_state=random_state,
         )  # fmt: skip
         self.penalty = penalty
         self.alpha_l2 = alpha_l2
@@ -93,7 +98,7 @@ class PenalizedLogisticRegression(LogisticRegression):
         if self.penalty == "l2":
             super()._fit(X, y, s)
             return
-        self.class_weight_ = self._class_weights(float(s.sum()), np.bincount(y, s, 2))
+        self._weigh(np.bincount(y, s, 2))
         if self.penalty == "l1":
             self._fit_sparse(self._sparse(X, y, s))
         else:
@@ -144,22 +149,29 @@ class PenalizedLogisticRegression(LogisticRegression):
         if self.alpha_l2 > 0 and self.penalty != "l1":
             text = f"alpha_l2 stands beside the penalty l1, not {self.penalty}, whose strength is alpha"
             raise InvalidParameter(text, [Issue("/params/alpha_l2", "l1_only", text)])
+        if self.penalize_bias and self.penalty != "l2":
+            text = f"penalize_bias stands beside the penalty l2; {self.penalty} leaves the bias free"
+            raise InvalidParameter(text, [Issue("/params/penalize_bias", "l2_only", text)])
 
     def _sparse(self, X: Matrix, y: Codes, s: Vector) -> Sparse:
         rows = ClassFactors(self.class_weight_)(X, y, s)
-        return Sparse.of(*rows, Logistic(), float(self.alpha), self.fit_intercept, float(self.alpha_l2))
+        squared = float(self.alpha_l2) * (self.alpha_ / float(self.alpha))
+        return Sparse.of(*rows, Logistic(), self.alpha_, self.fit_intercept, squared)
 
     def _firth(self, X: Matrix, y: Codes, s: Vector) -> FirthDesign:
-        return FirthDesign.of(*ClassFactors(self.class_weight_)(X, y, s), self.fit_intercept)
+        A, t, weight = ClassFactors(self.class_weight_)(X, y, s)
+        return FirthDesign.of(A, t, weight / self._copy(float(weight.sum()), len(t)), self.fit_intercept)
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         label, w, b = str(self.classes_[1]), self.coef_[0], float(self.intercept_[0])
         if self.penalty == "l2":
             return super()._diagnose(X, y, s)
         if self.penalty == "l1":
-            out = sparse_report(self._sparse(X, y, s), w, b, label, int(self.path_length))
+            problem = self._sparse(X, y, s)
+            unit = self._copy(float(problem.s.sum()), len(problem.s))
+            out = sparse_report(problem, w, b, label, int(self.path_length), unit)
         else:
-            out = firth_report(self._firth(X, y, s), w, b, label)
+            out = firth_report(self._firth(X, y, s), w, b, label, precise=self.weight_kind == "precision")
         out.traces["objective"] = self.solution_.trace
         if self.separation_ != "none":
             out.matrices["separating_direction"] = self.separating_direction_

@@ -15,7 +15,7 @@ from ml_core.certificates import Diagnostics
 from ml_core.class_weights import ClassWeight, class_weights
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import perceptron_report
-from ml_core.params import MaxIter, RealMatrix, Seed
+from ml_core.params import Intercept, MaxIter, RealMatrix, Seed
 from ml_core.registry import algorithm
 from ml_core.solvers.perceptron import Mode, Rows, Run, perceptron
 
@@ -70,7 +70,7 @@ class Perceptron(Updates, Weighted, Scores, Classifier):
         mode: Annotated[Mode, Field(description="Which wrong rows correct w, and in what order.")] = "cyclic",
         eta: Annotated[float, Field(ge=1e-90, le=1e90, description="Length of a correction in rows.")] = 1.0,
         max_epochs: Annotated[MaxIter, Field(description="Passes over the rows after which it stops.")] = 1000,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        fit_intercept: Intercept = True,
         answer: Annotated[
             Literal["pocket", "last"], Field(description="Of classes that stay mixed: the best weights, or the last.")
         ] = "pocket",

@@ -19,6 +19,7 @@ from ml_core.certificates import Diagnostics, Table
 from ml_core.errors import InvalidData
 from ml_core.linear.linear_regression import LinearRegression
 from ml_core.linear.ridge_regression import RidgeRegression
+from ml_core.params import WeightKind
 from ml_core.preprocessing.polynomial_features import PolynomialFeatures
 from ml_core.registry import algorithm
 
@@ -67,6 +68,7 @@ class PolynomialRegression(Weighted, MultiOutput, Regressor):
         scale: Annotated[bool, Field(description="Map the range of each column to [-1, 1] before the powers.")] = True,
         alpha: Annotated[float, Field(ge=0, le=1e90, description="Squared penalty on all but the constant.")] = 0.0,
         fit_intercept: Annotated[bool, Field(description="Also the constant.")] = True,
+        weight_kind: WeightKind = "frequency",
     ) -> None:
         self.degree = degree
         self.degrees = degrees
@@ -74,6 +76,7 @@ class PolynomialRegression(Weighted, MultiOutput, Regressor):
         self.scale = scale
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.weight_kind = weight_kind
 
     @property
     def _core(self) -> Any:
@@ -110,9 +113,10 @@ class PolynomialRegression(Weighted, MultiOutput, Regressor):
     def _fitted(self, X: Matrix, y: Vector | Matrix, s: Vector, degree: int) -> tuple[PolynomialFeatures, Any]:
         basis = PolynomialFeatures(degree=degree, interaction_only=self.interaction_only)
         basis.fit((X - self.middle_) / self.half_)
-        model: Any = LinearRegression(fit_intercept=self.fit_intercept)
+        kind, free = self.weight_kind, self.fit_intercept
+        model: Any = LinearRegression(fit_intercept=free, weight_kind=kind)
         if self.alpha > 0:
-            model = RidgeRegression(alpha=float(self.alpha), fit_intercept=self.fit_intercept)
+            model = RidgeRegression(alpha=float(self.alpha), fit_intercept=free, weight_kind=kind)
         with naming.use(self._names(basis)):
             try:
                 return basis, model.fit(basis.transform((X - self.middle_) / self.half_), y, sample_weight=s)

@@ -10,8 +10,8 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear.linear_sums import LinearSums
-from ml_core.linear.penalised_squares import Alphas, ChooseAlpha, Folds, ObjectiveScale, PenalisedSquares
-from ml_core.params import Seed
+from ml_core.linear.penalised_squares import Alphas, ChooseAlpha, Folds, PenalisedSquares
+from ml_core.params import Intercept, ObjectiveScale, PenalizeBias, Seed, WeightKind
 from ml_core.registry import algorithm
 
 
@@ -24,7 +24,8 @@ class RidgeRegression(PenalisedSquares):
     more for b. With `penalize_bias` the penalty is alpha (‖w‖² + b²); with `objective_scale` mean the squares are
     divided by Σ s. For noise of variance σₙ² and coefficients drawn from N(0, σₚ² I) the most probable w has
     alpha = σₙ²/σₚ². With alpha = 0 it is the least-squares solution of least ‖w‖, and the notice
-    `rank_deficient` says where several fit alike. The weights count rows.
+    `rank_deficient` says where several fit alike. Weights count rows, or are
+    precisions (`weight_kind`): the same w, other criteria and errors of leaving out.
 
     One decomposition serves every alpha. `choose_alpha` compares `alphas` by the error of leaving one row out, in
     closed form Σ sᵢ (rᵢ/(1 - hᵢ))² with the leverages h, or by generalised cross-validation n RSS/(n - dof)², which
@@ -66,8 +67,9 @@ class RidgeRegression(PenalisedSquares):
         folds: Folds = 5,
         random_state: Seed = 0,
         objective_scale: ObjectiveScale = "sum",
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
-        penalize_bias: Annotated[bool, Field(description="Penalise b as a coefficient.")] = False,
+        weight_kind: WeightKind = "frequency",
+        fit_intercept: Intercept = True,
+        penalize_bias: PenalizeBias = False,
         noise_variance: Annotated[
             float | None, Field(gt=0, description="σₙ²; with prior_variance it replaces alpha by σₙ²/σₚ².")
         ] = None,
@@ -79,6 +81,7 @@ class RidgeRegression(PenalisedSquares):
         self.folds = folds
         self.random_state = random_state
         self.objective_scale = objective_scale
+        self.weight_kind = weight_kind
         self.fit_intercept = fit_intercept
         self.penalize_bias = penalize_bias
         self.noise_variance = noise_variance

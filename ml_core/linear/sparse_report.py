@@ -17,8 +17,13 @@ LEAST = 1e-3
 SHOWN = 20
 
 
-def sparse_report(problem: Sparse, w: Vector, b: float, label: str, path_length: int) -> Diagnostics:
-    """Likelihood, duality gap, each column's condition, the slopes and, if asked for, the path of penalties."""
+def sparse_report(
+    problem: Sparse, w: Vector, b: float, label: str, path_length: int, unit: float = 1.0
+) -> Diagnostics:
+    """Likelihood, duality gap, each column's condition, the slopes and, if asked for, the path of penalties.
+
+    Likelihoods count a weight of `unit` as one row; penalties and the objective stay on the scale of the weights.
+    """
     at = problem.at(w, b + float(problem.mean @ w))
     total = float(problem.s.sum())
     loss = at.value - problem.penalty.value(w)
@@ -27,8 +32,9 @@ def sparse_report(problem: Sparse, w: Vector, b: float, label: str, path_length:
     spread = np.sqrt(np.maximum(problem.s @ np.square(problem.X - problem.mean) / total, np.finfo(float).tiny))
     off = problem.penalty.distance(w, at.pull)
     out = Diagnostics(summary={
-        "rows": len(problem.y), "weight": total, "nonzero": int((w != 0).sum()), "objective": at.value,
-        "log_likelihood": -loss, "null_log_likelihood": -null, "deviance": 2 * loss, "null_deviance": 2 * null,
+        "rows": len(problem.y), "weight": total / unit, "nonzero": int((w != 0).sum()), "objective": at.value,
+        "log_likelihood": -loss / unit, "null_log_likelihood": -null / unit, "deviance": 2 * loss / unit,
+        "null_deviance": 2 * null / unit,
         "log_loss": loss / total, "alpha_max": problem.alpha_max(),
     })  # fmt: skip
     out.certificates = [
@@ -41,21 +47,21 @@ def sparse_report(problem: Sparse, w: Vector, b: float, label: str, path_length:
     terms += [(j, float(w[j])) for j in range(len(w))]
     out.tables["coefficients"] = Table(COLUMNS, [[label, t, *wald(v, np.nan, "penalised")] for t, v in terms])
     if path_length:
-        _path(problem, path_length, out)
+        _path(problem, path_length, unit, out)
     return out
 
 
-def _path(problem: Sparse, length: int, out: Diagnostics) -> None:
+def _path(problem: Sparse, length: int, unit: float, out: Diagnostics) -> None:
     """Fits from alpha_max to a thousandth of it, each from the last; AIC and BIC count the slopes that are not 0."""
     alphas = problem.alpha_max() * np.geomspace(1.0, LEAST, length)
-    total, rows, slopes, entered = float(problem.s.sum()), [], [], {}
+    total, rows, slopes, entered = float(problem.s.sum()) / unit, [], [], {}
     at: State | None = None
     for i, alpha in enumerate(alphas.tolist()):
         progress.tick(i, length, "penalties")
         here = replace(problem, alpha=alpha)
         _, at = prox_newton(here, tol=1e-9, max_iter=100, start=at)
         on = np.flatnonzero(at.w)
-        k, deviance = len(on) + problem.fit_intercept, 2 * (at.value - here.penalty.value(at.w))
+        k, deviance = len(on) + problem.fit_intercept, 2 * (at.value - here.penalty.value(at.w)) / unit
         rows.append((len(on), deviance, deviance + 2 * k, deviance + k * float(np.log(total))))
         slopes.append(at.w)
         entered.update({int(j): alpha for j in on if int(j) not in entered})

@@ -57,7 +57,8 @@ class PressPart:
         errors, rows = np.zeros((len(self.alphas), Y.shape[1])), max(64, BLOCK // max(X.shape[1], len(self.alphas)))
         for a in range(0, len(X), rows):
             G = found.directions(m._rows(X[a : a + rows]))
-            left = 1.0 - m._free_bias() - found.leverages(G, self.alphas)
+            one = m._copies(s[a : a + rows])[:, None]
+            left = 1.0 - one * (m._free_bias() + found.leverages(G, self.alphas))
             left[left < LEAST] = np.nan
             for k in range(Y.shape[1]):
                 b = 0.0 if m._bias() else t.mean[d + k] + t.rest[d + k]
@@ -68,17 +69,18 @@ class PressPart:
 
 @dataclass(frozen=True)
 class Slopes:
-    """Moments of the targets, Σ s r² (q,), [1, X]ᵀS r and the size of its terms (1 + d, q)."""
+    """Moments of the targets, Σ s r² (q,), [1, X]ᵀS r and the size of its terms (1 + d, q), Σ log s."""
 
     targets: Moments
     rss: Vector
     gradient: Matrix
     size: Matrix
+    logs: float
 
     def merge(self, other: Slopes) -> Slopes:
         """Of both sets of rows."""
         return Slopes(self.targets.merge(other.targets), self.rss + other.rss, self.gradient + other.gradient,
-                      self.size + other.size)  # fmt: skip
+                      self.size + other.size, self.logs + other.logs)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,13 @@ class SlopesPart:
         r = Y - Z @ m.weights_ - m.offset_
         A, weight = np.hstack([np.ones((len(X), 1)), X]), s[:, None]
         large = np.abs(r) + ROUNDING * (np.abs(Y) + np.abs(Z) @ np.abs(m.weights_))
-        return Slopes(Moments.of(Y, s), s @ r**2, A.T @ (weight * r), np.abs(A).T @ (weight * large))
+        return Slopes(Moments.of(Y, s), s @ r**2, A.T @ (weight * r), np.abs(A).T @ (weight * large),
+                      float(np.log(s).sum()))  # fmt: skip
 
 
 def gcv(m: PenalisedSquares, found: Shrinkage, alphas: Vector) -> Vector:
     """(a,) n RSS/(n - freedom)², generalised cross-validation; NaN where no freedom is left."""
-    n = m.sums_.triangle.total
+    n = m._observations()
     free = found.freedom(alphas) + (m.fit_intercept and not m._bias())
     rest = np.where(n > free * (1 + LEAST), n - free, np.nan)
     return np.asarray(n * found.rss(alphas).sum(axis=1) / rest**2)
@@ -110,9 +113,10 @@ def audit(m: PenalisedSquares) -> Passes:
     t: Slopes = yield SlopesPart(m)
     mean, n = t.targets.mean, t.targets.total
     tss = np.diag(t.targets.scatter) + (0.0 if m.fit_intercept else n * mean**2)
+    n, logs = m._observations(), t.logs if m.weight_kind == "precision" else 0.0
     free, found = m.effective_parameters_, m._shrinkage()
     noise = _noise(m, found)
-    outputs = [[k, float(r), float(v), 1 - float(r / v) if v > 0 else None, *_criteria(n, float(r), m),
+    outputs = [[k, float(r), float(v), 1 - float(r / v) if v > 0 else None, *_criteria(n, float(r), free, logs),
                 None if noise is None else float(mallows(r, free, noise[k], n))]
                for k, (r, v) in enumerate(zip(t.rss, tss, strict=True))]  # fmt: skip
     out = Diagnostics(summary={
@@ -140,7 +144,7 @@ def audit(m: PenalisedSquares) -> Passes:
 
 def _noise(m: PenalisedSquares, found: Shrinkage) -> Vector | None:
     """(q,) unbiased noise variance of the fit without penalty, which Mallows's Cp measures by; None without one."""
-    zero, n = np.zeros(1), m.sums_.triangle.total
+    zero, n = np.zeros(1), m._observations()
     rest = n - float(found.freedom(zero)[0]) - (m.fit_intercept and not m._bias())
     rss = found.rss(zero)[0]
     return rss / rest if rest > LEAST * n and (rss > 0).all() else None
@@ -157,11 +161,14 @@ def _coefficients(m: PenalisedSquares) -> Table:
     return Table(("output", "term", "estimate", "standard_error", "t", "p", "low", "high", "reason"), rows)
 
 
-def _criteria(n: float, rss: float, m: PenalisedSquares) -> tuple[float | None, float | None]:
-    """AIC and BIC of Gaussian noise, with effective parameters; its variance is not counted, as elsewhere."""
+def _criteria(n: float, rss: float, free: float, logs: float) -> tuple[float | None, float | None]:
+    """AIC and BIC of Gaussian noise, with effective parameters; its variance is not counted, as elsewhere.
+
+    `logs` is Σ log s where s are precisions.
+    """
     if rss <= 0:
         return None, None
-    fit, free = n * (np.log(2 * np.pi * rss / n) + 1), m.effective_parameters_
+    fit = n * (np.log(2 * np.pi * rss / n) + 1) - logs
     return float(fit + 2 * free), float(fit + np.log(n) * free)
 
 
@@ -195,7 +202,7 @@ def _path(m: PenalisedSquares, found: Shrinkage) -> tuple[dict[str, Any], Matrix
     }  # fmt: skip
     noise = _noise(m, found)
     if noise is not None:
-        curve["mallows_cp"] = mallows(found.rss(alphas), free[:, None], noise, m.sums_.triangle.total).mean(axis=1)
+        curve["mallows_cp"] = mallows(found.rss(alphas), free[:, None], noise, m._observations()).mean(axis=1)
     return curve, np.array([w[:SHOWN, 0] for w in fits])
 
 
@@ -210,12 +217,12 @@ def _chosen(m: PenalisedSquares, out: Diagnostics, errors: Vector, by: str) -> N
 def add_rows(m: PenalisedSquares, out: Diagnostics, X: Matrix, y: Vector | Matrix, s: Vector) -> Diagnostics:
     """What takes the rows in memory: leverages, errors of leaving one out, at the penalty in use and along the path."""
     out.warnings = [n for n in out.warnings if n.code != "rows_not_in_memory"]
-    h = m._leverages(X)
+    h = m._leverages(X) * m._copies(s)
     r = y.reshape(len(X), -1) - (X - m.center_) @ m.weights_ - m.offset_
     left = np.where(1 - h > LEAST, 1 - h, np.nan)[:, None]
     out.summary["leave_one_out_mse"] = float(np.mean(s @ (r / left) ** 2 / s.sum()))
     out.summary["largest_leverage"] = float(h.max())
-    off = abs(float(s @ h) - m.effective_parameters_)
+    off = abs(float(s / m._copies(s) @ h) - m.effective_parameters_)
     text = "the leverages of the training rows add up to the effective parameters"
     out.certificates.append(Certificate("leverage_sum_error", off, 1e-6 * len(m.center_), text))
     errors = PressPart.of(m)(X, y, s).errors.sum(axis=1)

@@ -17,7 +17,7 @@ from ml_core.linear.robust_scale import Scaled, mad, scaled_fit
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.losses.huber import Huber
 from ml_core.losses.tukey import Tukey
-from ml_core.params import MaxIter, Seed
+from ml_core.params import Intercept, MaxIter, Seed, WeightKind
 from ml_core.registry import algorithm
 from ml_core.rng import generator
 
@@ -59,11 +59,8 @@ class TukeyBiweightRegression(ResidualRegression):
             Field(description="Scale of the fit's own residuals, of least absolute deviations, or target units."),
         ] = "mad",
         n_starts: Annotated[int, Field(ge=0, le=10_000, description="Random starts beside the three others.")] = 0,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
-        weight_kind: Annotated[
-            Literal["frequency", "precision"],
-            Field(description="Weights repeat rows (n = sum) or state precisions of the noise (n = rows)."),
-        ] = "frequency",
+        fit_intercept: Intercept = True,
+        weight_kind: WeightKind = "frequency",
         max_iter: Annotated[MaxIter, Field(description="Most steps for one scale.")] = 1000,
         random_state: Seed = 0,
     ) -> None:

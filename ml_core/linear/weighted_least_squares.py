@@ -10,6 +10,8 @@ from pydantic import Field
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Diagnostics
 from ml_core.linear.linear_regression import LinearRegression
+from ml_core.linear.parameters import DirectSolver, MinNorm, Rcond
+from ml_core.params import Intercept
 from ml_core.registry import algorithm
 
 
@@ -36,23 +38,14 @@ class WeightedLeastSquares(LinearRegression):
     def __init__(
         self,
         *,
-        fit_intercept: Annotated[bool, Field(description="Learn b; otherwise b = 0.")] = True,
+        fit_intercept: Intercept = True,
         weight_kind: Annotated[
             Literal["precision", "frequency"],
             Field(description="Weights state precisions of the noise (n = rows) or repeat rows (n = sum)."),
         ] = "precision",
-        solver: Annotated[
-            Literal["auto", "svd", "qr", "normal_equations"],
-            Field(description="How to minimise; auto chooses between normal_equations and qr by size and condition."),
-        ] = "auto",
-        rcond: Annotated[
-            float | None,
-            Field(gt=0, lt=1, description="Relative cut-off of the rank (qr, svd); by default what rounding can fake."),
-        ] = None,
-        min_norm: Annotated[
-            Literal["augmented", "centered"],
-            Field(description="Of many solutions take the least |(b, w)| (augmented) or the least |w| (centered)."),
-        ] = "augmented",
+        solver: DirectSolver = "auto",
+        rcond: Rcond = None,
+        min_norm: MinNorm = "augmented",
     ) -> None:
         super().__init__(
             fit_intercept=fit_intercept, solver=solver, rcond=rcond, min_norm=min_norm, weight_kind=weight_kind

@@ -72,14 +72,15 @@ def unit_of(s: Vector) -> float:
 
 
 class LinearObjective:
-    """f(V) = Σᵢ sᵢ ℓ(z̃ᵢᵀV, yᵢ) + ½ alpha ‖W‖², W the slopes in the units of X; the intercept is free.
+    """f(V) = Σᵢ sᵢ ℓ(z̃ᵢᵀV, yᵢ) + ½ alpha ‖W‖², W the slopes in the units of X; the intercept b is free.
 
-    Cost of a gradient O(n D q), of a Hessian O(n D² q²/2).
+    With `penalize_bias` the penalty is ½ alpha (‖W‖² + ‖b‖²), b the intercept at X = 0: b = uᵀV, u the last row of
+    `to_raw`. Cost of a gradient O(n D q), of a Hessian O(n D² q²/2).
     """
 
     def __init__(
         self, X: Matrix, y: Vector, s: Vector, loss: TwiceSmooth, *, alpha: float = 0.0, fit_intercept: bool = True,
-        columns: Columns | None = None,
+        columns: Columns | None = None, penalize_bias: bool = False,
     ) -> None:  # fmt: skip
         self.X, self.y, self.s, self.loss, self.alpha, self.fit_intercept = X, y, s, loss, alpha, fit_intercept
         self.columns = columns or Columns.of(X, s, fit_intercept)
@@ -87,6 +88,8 @@ class LinearObjective:
         if alpha > 0:
             with np.errstate(over="ignore", divide="ignore"):
                 self.l2[: X.shape[1]] = np.minimum(alpha / np.square(self.columns.scale), np.finfo(float).max ** 0.5)
+        self.penalize_bias = penalize_bias and fit_intercept and alpha > 0
+        self.bias = alpha**0.5 * self.to_raw()[-1] if self.penalize_bias else None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -111,14 +114,15 @@ class LinearObjective:
     def thin(self, factor: int) -> LinearObjective:
         """Every `factor`-th row, weighted `factor`-fold: an estimate of this objective from a part of the rows."""
         return LinearObjective(
-            self.X[::factor], self.y[::factor], self.s[::factor] * factor, self.loss,
-            alpha=self.alpha, fit_intercept=self.fit_intercept, columns=self.columns,
+            self.X[::factor], self.y[::factor], self.s[::factor] * factor, self.loss, alpha=self.alpha,
+            fit_intercept=self.fit_intercept, columns=self.columns, penalize_bias=self.penalize_bias,
         )  # fmt: skip
 
     def in_units_of(self, unit: float) -> LinearObjective:
         """This objective over `unit`: the same minimiser, of weights that lie near 1."""
         return LinearObjective(self.X, self.y, self.s / unit, self.loss, alpha=self.alpha / unit,
-                               fit_intercept=self.fit_intercept, columns=self.columns)  # fmt: skip
+                               fit_intercept=self.fit_intercept, columns=self.columns,
+                               penalize_bias=self.penalize_bias)  # fmt: skip
 
     def pack(self, W: Matrix, b: Vector) -> Vector:
         """Slopes (q, d) and intercepts (q,) in the units of X → flat unknowns."""
@@ -126,10 +130,11 @@ class LinearObjective:
         return np.vstack([V, b + W @ self.columns.mean]).ravel() if self.fit_intercept else V.ravel()
 
     def unpack(self, v: Vector) -> tuple[Matrix, Vector]:
-        """Flat unknowns → slopes (q, d) and intercepts (q,) in the units of X; a constant column has the slope 0."""
+        """Flat unknowns → slopes (q, d), intercepts (q,) in the units of X; a constant column's is 0 if b is free."""
         d = self.X.shape[1]
         V = v.reshape(self.shape)
-        slopes = np.where(self.columns.constant[:, None] > 0, 0.0, V[:d] / self.columns.scale[:, None])
+        idle = (self.columns.constant[:, None] > 0) & (not self.penalize_bias)
+        slopes = np.where(idle, 0.0, V[:d] / self.columns.scale[:, None])
         W = np.ascontiguousarray(slopes.T)
         return W, V[d] - W @ self.columns.mean if self.fit_intercept else np.zeros(len(W))
 
@@ -170,13 +175,19 @@ class LinearObjective:
         eta = Z @ V[:d] + (V[d] if self.fit_intercept else 0.0)
         r = self.loss.gradient(eta, self.y[rows]) * (self.s[rows] * (len(self.X) / len(rows)))[:, None]
         G = np.vstack([Z.T @ r, r.sum(axis=0)]) if self.fit_intercept else Z.T @ r
-        return (G + self.l2[:, None] * v.reshape(self.shape)).ravel()
+        return (G + self._pull(V)).ravel()
 
     def lipschitz(self) -> float:
         """Bound of the Hessian's largest eigenvalue: the loss's bound times that of Z̃ᵀSZ̃, plus the largest penalty."""
         unit = LinearObjective(self.X, self.y, self.s, _Unit(), fit_intercept=self.fit_intercept, columns=self.columns)
         top = np.linalg.eigvalsh(unit.second(unit.zero())[2])[-1]
-        return float(self.loss.curvature_bound * top + self.l2.max())
+        bias = 0.0 if self.bias is None else float(self.bias @ self.bias)
+        return float(self.loss.curvature_bound * top + self.l2.max()) + bias
+
+    def _pull(self, V: Matrix) -> Matrix:
+        """(D, q) slopes of the penalty."""
+        pull = self.l2[:, None] * V
+        return pull if self.bias is None else pull + np.outer(self.bias, self.bias @ V)
 
     def _blocks(self, start: int, stop: int) -> list[tuple[int, int]]:
         D, q = self.shape
@@ -211,10 +222,13 @@ class LinearObjective:
                 H += Hi
         G, flat = self._standard(G, H, second)
         V = v.reshape(self.shape)
-        f += 0.5 * float(self.l2 @ np.square(V).sum(axis=1))
-        G = G + self.l2[:, None] * V
+        pull = self._pull(V)
+        f += 0.5 * float((V * pull).sum())
+        G = G + pull
         if flat is not None:
             flat[np.arange(D * q), np.arange(D * q)] += np.repeat(self.l2, q)
+            if self.bias is not None:
+                flat += np.kron(np.outer(self.bias, self.bias), np.eye(q))
         return f, G.ravel(), flat
 
     def _standard(self, G: Matrix, H: np.ndarray, second: bool) -> tuple[Matrix, Matrix | None]:

@@ -114,6 +114,7 @@ class Frame:
     fit_intercept: bool
     columns: Columns
     rows: Prepared
+    penalize_bias: bool = False
 
     def over(self, X: Matrix, y: Any, s: Vector) -> LinearObjective:
         """The share of these rows in the objective, without the penalty."""
@@ -123,7 +124,8 @@ class Frame:
         """The objective of no rows: the penalty alone, with the maps between unknowns and coefficients."""
         none = np.empty(0)
         return LinearObjective(np.empty((0, len(self.columns.mean))), none, none, self.loss, alpha=self.alpha,
-                               fit_intercept=self.fit_intercept, columns=self.columns)  # fmt: skip
+                               fit_intercept=self.fit_intercept, columns=self.columns,
+                               penalize_bias=self.penalize_bias)  # fmt: skip
 
     def in_units_of(self, unit: float) -> Frame:
         """This objective over `unit`: the same minimiser, of weights that lie near 1."""

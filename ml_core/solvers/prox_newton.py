@@ -141,12 +141,18 @@ def prox_newton(
 
 
 def _step(problem: Sparse, here: State) -> State | None:
-    """The minimum of the quadratic model, or the first point on the way to it that lowers the objective enough."""
+    """The minimum of the quadratic model, or the first point on the way to it that lowers the objective enough.
+
+    Where the model promises less than the objective's rounding, its minimum is taken if it closes the gap.
+    """
     w, b = _model(problem, here)
     dw, db = w - here.w, b - here.b
     _, r = problem.loss.value_gradient(here.eta[:, None], problem.y)
     slope = float(here.pull @ dw) + db * float(problem.s @ r[:, 0])
     drop = slope + problem.penalty.value(w) - problem.penalty.value(here.w)
+    if -drop <= SETTLED * abs(here.value):
+        there = problem.at(w, b)
+        return there if there.value - there.dual < here.value - here.dual else None
     move, t = problem.predictor(dw, db), 1.0
     for _ in range(HALVINGS):
         f = problem.objective(here.w + t * dw, here.eta + t * move)

@@ -1,0 +1,32 @@
+"""The minimum of a loss of linear predictors by the solver of a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ml_core.arrays import Vector
+from ml_core.solvers.base import Solution
+from ml_core.solvers.irls import irls
+from ml_core.solvers.lbfgs import lbfgs
+from ml_core.solvers.linear_first_order import first_order
+from ml_core.solvers.linear_objective import LinearObjective
+from ml_core.solvers.newton import coarse_start, inverse, newton
+
+NEWTON_UNKNOWNS = 4000
+"""Unknowns up to which a Hessian is formed."""
+
+
+def minimum(
+    problem: LinearObjective, solver: str, start: Vector, *, tol: float, max_iter: int,
+    slow: Callable[[Vector], bool] | None = None, seed: int = 0,
+) -> Solution:  # fmt: skip
+    """newton, which `slow` may end, irls and lbfgs from `start`, or a first-order method from 0."""
+    if solver == "newton":
+        v, solve = coarse_start(problem, start)
+        return newton(problem, v, tol=tol, max_iter=max_iter, solve=solve, slow=slow)[0]
+    if solver == "irls":
+        return irls(problem, start, tol=tol, max_iter=max_iter)
+    if solver == "lbfgs":
+        metric = inverse(problem.second(start)[2]) if problem.size <= NEWTON_UNKNOWNS else None
+        return lbfgs(problem.value_gradient, start, tol=tol, max_iter=max_iter, solve=metric)
+    return first_order(problem, solver, tol=tol, max_iter=max_iter, seed=seed)
