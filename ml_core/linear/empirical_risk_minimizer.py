@@ -49,7 +49,7 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
     """
 
     complexity = "that of the algorithm it equals; else O(n d) a step"
-    tags = ("parametric", "discriminative", "linear")
+    tags = ("parametric", "direct", "linear")
 
     equals_: Annotated[str, "the algorithm that this choice is, empty where it has no name"]
     model_: Annotated[Any, "the fit by that algorithm, where it is used"]

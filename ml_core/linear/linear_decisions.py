@@ -43,7 +43,7 @@ def outline(m: Any, t: Decisions) -> Diagnostics:
     })  # fmt: skip
     truth = [[c, *row] for c, row in zip(names, t.confusion.tolist(), strict=True)]
     out.tables["confusion"] = Table(("true_class", *map(str, names)), truth)
-    out.tables["boundaries"] = boundaries(m)
+    out.tables["boundaries"] = boundaries(names, m.coef_, m.intercept_)
     out.tables["coefficients"] = coefficients(m)
     return out
 
@@ -61,12 +61,12 @@ def coefficients(m: Any) -> Table:
     return Table(("score", "term", "estimate", "standard_error", "reason"), rows)
 
 
-def boundaries(m: Any) -> Table:
+def boundaries(names: list[Any], W: Matrix, b: Vector) -> Table:
     """Of each pair of classes (the first 20) the plane w·x + b = 0 beyond which the second has the higher score.
 
-    `plane_offset` is -b/‖w‖, the signed distance of the plane from the origin along w.
+    `plane_offset` is -b/‖w‖, the signed distance of the plane from the origin along w; (w·x + b)/‖w‖ is that of x from
+    the plane.
     """
-    names, W, b = m.classes_.tolist(), m.coef_, m.intercept_
     if len(names) == 2:
         W, b = np.vstack([0 * W, W]), np.append(0.0, b)
     rows: list[list[Any]] = []

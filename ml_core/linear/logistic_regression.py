@@ -11,10 +11,11 @@ from pydantic import Field
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import Classifier, Cost
 from ml_core.capabilities import HasProba, Scores, Weighted
-from ml_core.certificates import Diagnostics
+from ml_core.certificates import Diagnostics, Table
 from ml_core.class_weights import ClassWeight, class_weights
 from ml_core.linear.likelihood_report import NOT_IN_MEMORY, report
 from ml_core.linear.likelihood_rows import put_class_rows
+from ml_core.linear.linear_decisions import boundaries
 from ml_core.linear.parameters import Distance, Parametrization, SmoothSolver, Threshold
 from ml_core.losses.base import TwiceSmooth
 from ml_core.losses.logistic import Logistic
@@ -250,6 +251,10 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         eta = self._linear(X)
         return eta if len(self.classes_) > 2 else eta[:, 0] - np.log(self.threshold / (1.0 - self.threshold))
 
+    def _boundaries(self) -> Table:
+        shift = np.log(self.threshold / (1.0 - self.threshold)) if len(self.classes_) == 2 else 0.0
+        return boundaries(self.classes_.tolist(), self.coef_, self.intercept_ - shift)
+
     def _proba(self, X: Matrix) -> Matrix:
         eta = self._linear(X)
         return softmax(eta) if len(self.classes_) > 2 else np.hstack([expit(-eta), expit(eta)])
@@ -288,6 +293,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         out = yield from report(frame, v, labels, self.separation_)
         out.summary |= {"iterations": self.solution_.n_iter, "converged": int(self.solution_.converged)}
         out.traces["objective"] = list(self.solution_.trace)
+        out.tables["boundaries"] = self._boundaries()
         if self.separation_ != "none":
             out.matrices["separating_direction"] = self.separating_direction_
         return out

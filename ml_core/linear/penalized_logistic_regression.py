@@ -172,7 +172,7 @@ class PenalizedLogisticRegression(LogisticRegression):
             out = sparse_report(problem, w, b, label, int(self.path_length), unit)
         else:
             out = firth_report(self._firth(X, y, s), w, b, label, precise=self.weight_kind == "precision")
-        out.traces["objective"] = self.solution_.trace
+        out.traces["objective"], out.tables["boundaries"] = self.solution_.trace, self._boundaries()
         if self.separation_ != "none":
             out.matrices["separating_direction"] = self.separating_direction_
         return out

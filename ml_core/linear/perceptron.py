@@ -48,7 +48,7 @@ class Perceptron(Updates, Weighted, Scores, Classifier):
     """
 
     complexity = "O(n d) per epoch"
-    tags = ("parametric", "discriminative", "linear", "online")
+    tags = ("parametric", "direct", "linear", "online")
     largest = SQUARES
 
     coef_: Annotated[Matrix, "(1, d) of two classes, else (K, d): slopes of the scores"]
