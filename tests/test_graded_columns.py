@@ -12,7 +12,7 @@ from ml_core import registry
 from ml_core.numerics.singular import singular
 
 FREE = {"operator": [[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0, 0, 0]]}
-UNITS = [(1.0, 1.0, 1.0), (1e6, 1.0, 1.0), (1e12, 1.0, 1e-3), (1e-12, 1.0, 1e12), (1e80, 1.0, 1.0)]
+UNITS = [(1.0, 1.0, 1.0), (1e6, 1.0, 1.0), (1e12, 1.0, 1e-3), (1e-12, 1.0, 1e12), (1e80, 1.0, 1.0), (1.0, 1e-140, 1.0)]
 
 
 def exact(X: np.ndarray, y: np.ndarray, alpha: float, bias: bool) -> np.ndarray:

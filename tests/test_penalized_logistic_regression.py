@@ -203,3 +203,17 @@ def test_a_squared_penalty_stands_beside_l1_only() -> None:
     X, y = drawn()
     with pytest.raises(InvalidParameter, match="alpha_l2 stands beside the penalty l1"):
         Model(alpha_l2=1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4, 1e8])
+def test_l1_of_graded_far_and_huge_columns_closes_its_gap(shift: float) -> None:
+    r = np.random.default_rng(0)
+    X, units = r.normal(size=(40, 3)), np.array([1e6, 1.0, 1e-6])
+    y = (X @ [1.0, 2, 3] + r.normal(size=40) > 0).astype(int)
+    plain = Model(penalty="l1", alpha=0.5).fit(X * units, y)
+    for A in ((X + shift) * units, X * 1e40):
+        model = Model(penalty="l1", alpha=0.5).fit(A, y)
+        assert all(c.holds for c in model.diagnostics(A, y).certificates)
+        assert not model.notices_
+        if A.max() < 1e20:
+            np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)

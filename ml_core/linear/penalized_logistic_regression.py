@@ -108,7 +108,7 @@ class PenalizedLogisticRegression(LogisticRegression):
     def _fit_sparse(self, problem: Sparse) -> None:
         found, end = prox_newton(problem, tol=float(self.tol), max_iter=int(self.max_iter))
         self.solution_, self.n_iter_ = found, max(1, found.n_iter)
-        self.coef_, self.intercept_ = end.w[None], np.array([end.b - float(problem.mean @ end.w)])
+        self.coef_, self.intercept_ = end.w[None], np.array([end.b - float(problem.centre @ end.w)])
         if not found.converged and end.value - end.dual > GAP * abs(end.value):
             self._note_short(f"prox_newton stopped after {found.n_iter} steps ({found.reason})",
                              "raise max_iter or tol")  # fmt: skip

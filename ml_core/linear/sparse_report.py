@@ -24,7 +24,7 @@ def sparse_report(
 
     Likelihoods count a weight of `unit` as one row; penalties and the objective stay on the scale of the weights.
     """
-    at = problem.at(w, b + float(problem.mean @ w))
+    at = problem.at(w, b + float(problem.centre @ w))
     total = float(problem.s.sum())
     loss = at.value - problem.penalty.value(w)
     constant = problem.loss.start(problem.y, problem.s) if problem.fit_intercept else np.zeros(1)

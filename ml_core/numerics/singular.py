@@ -25,7 +25,7 @@ def singular(A: Matrix) -> tuple[Matrix, Vector, Matrix]:
     if max(_spread(A), _spread(A.T)) > GRADED:
         n, p = A.shape
         tall = A if n >= p else A.T
-        c, U, V, work, _, info = dgejsv(tall, joba=2, jobu=0, jobv=0)
+        c, U, V, work, _, info = dgejsv(tall, joba=2, jobu=0, jobv=0, jobp=0)  # jobp 1 would lift tiny entries
         if info == 0:
             U, V = (U, V) if n >= p else (V, U)
             return U, c * (work[0] / work[1]), V

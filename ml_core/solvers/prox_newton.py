@@ -18,12 +18,16 @@ import numpy as np
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.losses.base import Conjugable, TwiceSmooth
+from ml_core.numerics.column_moments import column_moments
 from ml_core.penalties import Penalty
 from ml_core.solvers.base import NEVER, Solution, spent
 from ml_core.solvers.coordinate_descent import lasso
 from ml_core.solvers.unit_columns import Columns
 
 ARMIJO = 1e-4
+NOISE = 8 * float(np.finfo(float).eps)
+OFFSET = 8.0
+"""Deviations of a column that its mean may lie from 0 before products lose digits that count."""
 HALVINGS = 40
 LEAST_CURVATURE = 1e-9
 SETTLED = 1e-13
@@ -36,7 +40,7 @@ class Likelihood(TwiceSmooth, Conjugable, Protocol):
 
 @dataclass(frozen=True)
 class State:
-    """A point: slopes (d,), predictor at `mean`, (n,) predictors, objective, a lower bound of its minimum, pulls.
+    """A point: slopes (d,), predictor at the means, (n,) predictors, objective, a lower bound of its minimum, pulls.
 
     `pull` (d,) are the derivatives of the loss in the slopes: at the minimum -alpha sign(w) - l2 w, or at most alpha in
     size.
@@ -52,7 +56,11 @@ class State:
 
 @dataclass(frozen=True)
 class Sparse:
-    """The objective; columns are taken from `mean` (0 without intercept), so that far offsets keep their digits."""
+    """The objective; columns are taken from their mean (0 without intercept), so that far offsets keep their digits.
+
+    `X` is the table less `shift` (d,), a copy where columns lie far from 0 and else the table itself; `mean` (d,) is
+    what is left of the means. `length` (d,) are the roots of Σ s (x - mean)².
+    """
 
     X: Matrix
     y: Vector
@@ -61,6 +69,8 @@ class Sparse:
     alpha: float
     l2: float
     mean: Vector
+    shift: Vector
+    length: Vector
     fit_intercept: bool
 
     @classmethod
@@ -68,8 +78,20 @@ class Sparse:
         cls, X: Matrix, y: Vector, s: Vector, loss: Likelihood, alpha: float, fit_intercept: bool, l2: float = 0.0
     ) -> Sparse:
         """O(n d)."""
-        mean = s @ X / s.sum() if fit_intercept else np.zeros(X.shape[1])
-        return cls(X, y, s, loss, alpha, l2, mean, fit_intercept)
+        none, (mean, sd, constant) = np.zeros(X.shape[1]), column_moments(X, s)
+        sd = np.where(constant, 0.0, sd)
+        length = float(s.sum()) ** 0.5 * (sd if fit_intercept else np.hypot(sd, mean))
+        if not fit_intercept:
+            return cls(X, y, s, loss, alpha, l2, none, none, length, False)
+        if (np.abs(mean) > OFFSET * sd).any():
+            X = X - mean
+            return cls(X, y, s, loss, alpha, l2, s @ X / s.sum(), mean, length, True)
+        return cls(X, y, s, loss, alpha, l2, mean, none, length, True)
+
+    @property
+    def centre(self) -> Vector:
+        """(d,) means in the units of the table: where `State.b` is the predictor."""
+        return np.asarray(self.shift + self.mean)
 
     @property
     def penalty(self) -> Penalty:
@@ -97,10 +119,15 @@ class Sparse:
         r = self.loss.value_gradient(eta[:, None], self.y)[1][:, 0]
         a = self.s * r
         pull = a @ self.X - self.mean * a.sum()
-        return State(w, b, eta, self.objective(w, eta), self._dual(r, pull), pull)
+        return State(w, b, eta, self.objective(w, eta), self._dual(eta, r, pull), pull)
 
-    def _dual(self, r: Vector, pull: Vector) -> float:
-        """-Σ s ℓ*(c r) - penalty*(-c pull), r the slopes of the loss, Σ s r = 0: without l2 the c ≤ 1 that is legal."""
+    def _dual(self, eta: Vector, r: Vector, pull: Vector) -> float:
+        """-Σ s ℓ*(c r) - penalty*(-c pull), r the slopes of the loss, Σ s r = 0: without l2 the c ≤ 1 that is legal.
+
+        Legal means within what rounding of r and of η leaves of a pull.
+        """
+        noise = NOISE * self.length * float(np.sqrt(self.s @ r**2) + np.sqrt(self.s @ eta**2))
+        pull = np.sign(pull) * np.maximum(np.abs(pull) - noise, 0.0)
         top = max(float(np.abs(pull).max(initial=0.0)), np.finfo(float).tiny)
         share = min(1.0, self.alpha / top) if self.l2 == 0 else 1.0
         dual = -float(self.s @ self.loss.conjugate((share * r)[:, None], self.y))
