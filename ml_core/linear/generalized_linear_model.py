@@ -50,8 +50,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     posterior has the mean and variance that it gives the target: Student t, negative binomial, Bernoulli or
     beta-binomial, gamma.
 
-    Weights repeat rows, or are precisions and n counts rows: a row has the dispersion φ/s where φ is estimated, else
-    precisions count as one row on average. The fit is the same, errors and criteria differ.
+    Precisions (`weight_kind`) divide an estimated φ, else count as one row on average; the fit is as of frequencies.
 
     References
     ----------
@@ -137,9 +136,8 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         problem = frame.penalty()
         unit = unit_of(np.array([begin.columns.total / begin.columns.rows]))
         asked, first = Asked(frame.in_units_of(unit)), start(problem, family, begin)
-        tol, steps = float(self.tol), int(self.max_iter)
-        newton_fits = problem.size <= NEWTON_UNKNOWNS
-        found = yield from (asked.newton(tol, steps, None, first) if newton_fits else asked.lbfgs(tol, steps, first))
+        tol, steps, newton = float(self.tol), int(self.max_iter), problem.size <= NEWTON_UNKNOWNS
+        found = yield from (asked.newton(tol, steps, None, first) if newton else asked.lbfgs(tol, steps, first))
         self._solved(found, unit)
         yield from self._learn(frame, family, begin)
         self.unbounded_direction_ = np.zeros(census.width)
@@ -176,7 +174,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
             raise InvalidData("no start of the inverse link gives every row a positive mean; use the log link, or an "
                               "intercept")  # fmt: skip
         solver = self.solver if problem.size <= NEWTON_UNKNOWNS else "lbfgs"
-        if solver == "newton" and self.family == "gaussian" and self.alpha == 0:
+        if (solver, self.family, self.alpha) == ("newton", "gaussian", 0):
             return least_squares(problem)
         return minimum(problem, solver, start, tol=float(self.tol), max_iter=int(self.max_iter))
 
@@ -204,7 +202,6 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         self.dispersion_, self.degrees_of_freedom_ = float(found.dispersion), float(found.freedom)
 
     def _copy(self, family: Family, total: float, rows: int) -> float:
-        """The precision that counts as one row."""
         return 1.0 if family.free_dispersion else total / rows
 
     def _counted(self, frame: Frame, family: Family, begin: Begin) -> tuple[Frame, Exposed, Begin]:
