@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.svm import LinearSVC
 from ml_core.errors import InvalidData
 from ml_core.linear.ridge_regression import RidgeRegression
 from ml_core.progress import listen
-from ml_core.solvers.dual_coordinate import balanced
+from ml_core.solvers.dual_coordinate import balanced, dual_coordinate
 from ml_core.svm.soft_margin_svm import SoftMarginSVM
 
 LOSSES = ["hinge", "squared_hinge"]
@@ -122,3 +123,75 @@ def test_balance_moves_free_multipliers_alone() -> None:
     assert got @ sign == pytest.approx(0.0, abs=1e-15)
     np.testing.assert_array_equal(got[[0, 2, 4]], alpha[[0, 2, 4]])
     assert ((got >= 0) & (got <= cap)).all()
+
+
+def _stored(X: Any, how: str) -> Any:
+    """The cells of a csr_array in another layout."""
+    if how == "int64 indices":
+        return sparse.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    if how == "unsorted":
+        back = np.concatenate([np.arange(e - 1, s - 1, -1) for s, e in pairwise(X.indptr)])
+        return sparse.csr_array((X.data[back], X.indices[back], X.indptr), shape=X.shape)
+    if how == "cells twice":
+        A = X.tocoo()
+        cells = (np.tile(A.row, 2), np.tile(A.col, 2))
+        return sparse.coo_array((np.concatenate([A.data - 1.0, np.ones(A.nnz)]), cells), shape=X.shape)
+    if how == "explicit zeros":
+        A = X.tocoo()
+        cells = (np.append(A.row, [0, 5]), np.append(A.col, [7, 0]))
+        return sparse.coo_array((np.append(A.data, [0.0, 0.0]), cells), shape=X.shape)
+    if how == "read-only":
+        for a in (X.data, X.indices, X.indptr):
+            a.flags.writeable = False
+        return X
+    return X.asformat(how)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("how", ["csc", "coo", "lil", "dok", "bsr", "dia", "int64 indices", "unsorted", "cells twice",
+                                 "explicit zeros", "read-only"])  # fmt: skip
+def test_any_layout_of_the_same_cells(loss: Any, how: str) -> None:
+    X, y = words(120, 60, 5)
+    X = X.tolil()
+    X[[3, 40]] = 0.0  # rows and columns without a cell
+    X[:, [0, 7]] = 0.0
+    X = sparse.csr_array(X)
+    model = SoftMarginSVM(C=0.3, loss=loss, tol=1e-8).fit(_stored(X.copy(), how), y)
+    same = SoftMarginSVM(C=0.3, loss=loss, tol=1e-8).fit(X.toarray(), y)
+    np.testing.assert_allclose(model.coef_, same.coef_, atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, same.intercept_, atol=1e-5)
+    report = model.diagnostics(_stored(X.copy(), how), y)
+    assert all(c.holds for c in report.certificates), report.certificates
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float32", "bool"])
+def test_cells_of_other_types(dtype: Any) -> None:
+    X, y = words(60, 30, 6)
+    X = X.astype(dtype)
+    model = SoftMarginSVM(C=0.3).fit(X, y)
+    np.testing.assert_allclose(model.coef_, SoftMarginSVM(C=0.3).fit(X.astype(np.float64), y).coef_, atol=0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_given_several_times_with_a_high_price(loss: Any) -> None:
+    r = np.random.default_rng(0)
+    X = sparse.random_array((300, 200), density=0.03, rng=r).tocsr()
+    y = (X @ r.normal(size=200) + 0.3 * r.normal(size=300) > 0).astype(int)
+    rows = r.integers(0, 300, 900)
+    labels = np.where(r.random(900) < 0.05, 1 - y[rows], y[rows])
+    model = SoftMarginSVM(C=14.0, loss=loss).fit(X[rows], labels)
+    report = model.diagnostics(X[rows], labels)
+    assert model.machines_[0].converged
+    assert not report.warnings
+    assert all(c.holds for c in report.certificates), report.certificates
+    again = SoftMarginSVM(C=14.0, loss=loss).fit(X[rows], labels)
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+
+
+def test_a_multiplier_that_moves_far_wakes_the_rows_that_were_firm() -> None:
+    """Slopes of the rows that are left are 0 at once, so that the intercept alone has to bring back the others."""
+    X, sign = np.array([[-2.0], [-1], [1], [0], [2]]), np.array([-1.0, -1, -1, 1, 1])
+    got = dual_coordinate(X, sign, np.ones(5), squared=False, tol=1e-9, max_iter=10_000)
+    assert got.converged
+    assert got.n_iter < 1000
+    assert (got.w[0], got.b) == pytest.approx((2 / 3, -1 / 3), abs=1e-8)

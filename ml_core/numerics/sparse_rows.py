@@ -11,7 +11,8 @@ from scipy.sparse import csr_array, issparse
 from ml_core.arrays import Matrix, Vector
 from ml_core.errors import InvalidData, Issue, pointer
 from ml_core.numerics.dot import dot
-from ml_core.numerics.jit import merged
+from ml_core.numerics.jit import compiled, merged
+from ml_core.numerics.prefetch import prefetch
 
 Rows: TypeAlias = Any
 """(n, d): a Matrix, or a csr_array."""
@@ -30,8 +31,9 @@ def check_sparse(X: Any, *, owner: str = "", min_rows: int = 1, largest: float =
     if not A.has_canonical_format:
         A = A.copy()
         A.sum_duplicates()
-    bad = np.flatnonzero(~(np.abs(A.data) <= min(largest, np.finfo(float).max)))
-    if len(bad):
+    top = min(largest, np.finfo(float).max)
+    if not max(A.data.max(initial=0.0), -A.data.min(initial=0.0)) <= top:
+        bad = np.flatnonzero(~(np.abs(A.data) <= top))
         i, j = int(np.searchsorted(A.indptr, bad[0], side="right")) - 1, int(A.indices[bad[0]])
         want = f"finite numbers of magnitude up to {largest:g}"
         what = "Input X contains NaN or infinity" if not np.isfinite(A.data[bad]).all() else f"{owner or 'X'}"
@@ -50,9 +52,17 @@ def layout(X: Rows) -> Layout:
 def squares(X: Rows) -> Vector:
     """(n,) ‖xᵢ‖²."""
     if issparse(X):
-        whole = csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
-        return np.asarray(whole @ np.ones(X.shape[1]))
+        return _squares(X.data, X.indptr)
     return np.asarray(np.einsum("ij,ij->i", X, X))
+
+
+@compiled(lambda: (np.ones(1), np.array([0, 1], dtype=np.int32)))
+def _squares(data: Vector, starts: np.ndarray) -> Vector:
+    out = np.zeros(len(starts) - 1)
+    for i in range(len(out)):
+        for p in range(starts[i], starts[i + 1]):
+            out[i] += data[p] * data[p]
+    return out
 
 
 @merged
@@ -60,10 +70,31 @@ def row_dot(values: Matrix, columns: np.ndarray, starts: np.ndarray, i: int, w: 
     """xᵢ·w."""
     if len(starts) == 0:
         return dot(values[i], w)
-    total, data = 0.0, values[0]
-    for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):  # unsigned: no look for places from the end
-        total += data[p] * w[np.uint32(columns[p])]
-    return total
+    data = values[0]
+    p, end = np.uint64(starts[i]), np.uint64(starts[i + 1])  # unsigned: no look for places from the end
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    t0 = t1 = t2 = t3 = 0.0
+    while p + four <= end:  # four sums, none of which waits for the others
+        t0 += data[p] * w[np.uint32(columns[p])]
+        t1 += data[p + one] * w[np.uint32(columns[p + one])]
+        t2 += data[p + two] * w[np.uint32(columns[p + two])]
+        t3 += data[p + three] * w[np.uint32(columns[p + three])]
+        p += four
+    while p < end:
+        t0 += data[p] * w[np.uint32(columns[p])]
+        p += one
+    return (t0 + t1) + (t2 + t3)
+
+
+@merged
+def fetch_row(values: Matrix, columns: np.ndarray, starts: np.ndarray, i: int) -> None:
+    """Ask memory for the cells of a sparse row that is read soon, a line of 64 bytes at a time; changes no result."""
+    if len(starts) > 0:
+        data = values[0]
+        for p in range(starts[i], starts[i + 1], 8):
+            prefetch(data, p)
+        for p in range(starts[i], starts[i + 1], 16):
+            prefetch(columns, p)
 
 
 @merged

@@ -28,11 +28,13 @@ class LinearMachines(KernelMachines):
     def _train_linear(self, X: Rows, y: Codes, w: Vector, how: Solving, *, C: float, squared: bool, solver: Solver,
                       seed: int) -> None:  # fmt: skip
         self.origin_ = centre_of(X)
+        whole = len(self.classes_) == 2  # every row in its place: none is copied
 
         def one(pair: tuple[int, int]) -> Machine:
-            where, sign = sides(y, *pair)
-            return linear_machine(pair, where, X if pair[0] < 0 else X[where], sign, C * w[where], C=C, squared=squared,
-                                  solver=solver, how=how, seed=seed, centre=self.origin_)  # fmt: skip
+            where, sign = sides(y, -1 if whole else pair[0], pair[1])
+            rows = X if whole or pair[0] < 0 else X[where]
+            return linear_machine(pair, where, rows, sign, C * w[where], C=C, squared=squared, solver=solver, how=how,
+                                  seed=seed, centre=self.origin_)  # fmt: skip
 
         self._machines(one, X)
 
