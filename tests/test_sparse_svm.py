@@ -148,7 +148,7 @@ def _stored(X: Any, how: str) -> Any:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("how", ["csc", "coo", "lil", "dok", "bsr", "dia", "int64 indices", "unsorted", "cells twice",
+@pytest.mark.parametrize("how", ["csc", "coo", "lil", "dok", "bsr", "int64 indices", "unsorted", "cells twice",
                                  "explicit zeros", "read-only"])  # fmt: skip
 def test_any_layout_of_the_same_cells(loss: Any, how: str) -> None:
     X, y = words(120, 60, 5)
