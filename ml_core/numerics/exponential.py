@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
@@ -114,6 +116,40 @@ def exp_scaled(a: Vector, c: float) -> None:
         for k in range(b.size):
             b[k] *= c
         exp_in_place(b)
+
+
+@compiled(lambda: (np.zeros((2, 3)), np.zeros(3, np.int64), 1.0))
+def softmax_columns(u: Matrix, codes: Codes, less: float) -> Vector:
+    """u (K, n) of scores becomes the softmax of each column, in place, `less` at its code; (n,) log Σₖ e^uₖ - u there.
+
+    A column that is not finite has no finite value.
+    """
+    K, n = u.shape
+    top, value = np.empty(n), np.empty(n)
+    top[:] = u[0]
+    for k in range(1, K):
+        for i in range(n):
+            top[i] = max(top[i], u[k, i])
+    for i in range(n):
+        value[i] = top[i] - u[codes[i], i]
+    for k in range(K):
+        for i in range(n):
+            u[k, i] -= top[i]
+            value[i] += 0.0 * u[k, i]
+    top[:] = 0.0
+    for k in range(K):
+        exp_in_place(u[k])
+        for i in range(n):
+            top[i] += u[k, i]
+    for i in range(n):
+        value[i] += math.log(top[i])
+        top[i] = 1.0 / top[i]
+    for k in range(K):
+        for i in range(n):
+            u[k, i] *= top[i]
+    for i in range(n):
+        u[codes[i], i] -= less
+    return value
 
 
 def decayed(A: Matrix, c: float) -> Matrix:

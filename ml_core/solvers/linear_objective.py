@@ -253,7 +253,7 @@ class LinearObjective:
         d, (W, c) = self.X.shape[1], slopes
         for a, b in self._blocks(start, stop):
             Z, y, s = self._rows(a, b), self.y[a:b], self.s[a:b]
-            eta = Z @ W + c
+            eta = (W.T @ Z.T).T + c
             if second:
                 value, r, C = self.loss.all(eta, y)
                 add_products(H, Z, C, s)
@@ -261,7 +261,7 @@ class LinearObjective:
                 value, r = self.loss.value_gradient(eta, y)
             r = r * s[:, None]
             f += float(s @ value)
-            G[:d] += Z.T @ r
+            G[:d] += (r.T @ Z).T
             G[d:] += r.sum(axis=0)
         return f, G, H
 
