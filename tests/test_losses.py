@@ -430,3 +430,13 @@ def test_the_inverse_link_of_gamma_on_its_half_line() -> None:
     assert best == pytest.approx(s.sum() / (s @ y))
     assert min(s @ loss.value(np.full((40, 1), c), y) for c in np.linspace(0.2, 5, 999)) >= s @ loss.value(
         np.full((40, 1), best[0]), y) - 1e-12  # fmt: skip
+
+
+@pytest.mark.parametrize("parametrization", ["full", "reference"])
+def test_softmax_of_scores_that_overflowed_has_no_finite_value(parametrization: str) -> None:
+    loss, eta = Softmax(3, parametrization), np.zeros((4, 2))
+    eta[0, 0], eta[1, 1], eta[2, 0] = np.inf, np.nan, 1e308
+    with np.errstate(invalid="ignore", over="ignore"):
+        value = loss.value(eta, np.zeros(4))
+    assert not np.isfinite(value[:2]).any()
+    assert value[3] == pytest.approx(np.log(3.0), rel=1e-15)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
-from ml_core.numerics.jit import compiled, fused
+from ml_core.numerics.jit import compiled, fused, inner
 
 LEAST = -708.0  # below, exp leaves the normal numbers: 0 is returned
 BLOCK = 256
@@ -118,15 +118,11 @@ def exp_scaled(a: Vector, c: float) -> None:
         exp_in_place(b)
 
 
-@compiled(lambda: (np.zeros((2, 3)), np.zeros(3, np.int64), 1.0))
-def softmax_columns(u: Matrix, codes: Codes, less: float) -> Vector:
-    """u (K, n) of scores becomes the softmax of each column, in place, `less` at its code; (n,) log Σₖ e^uₖ - u there.
-
-    A column that is not finite has no finite value.
-    """
+@inner
+def _below_top(u: Matrix, codes: Codes) -> Vector:
+    """u (K, n) less the largest of each column, in place; (n,) that less u of the code, nan where u is not finite."""
     K, n = u.shape
-    top, value = np.empty(n), np.empty(n)
-    top[:] = u[0]
+    top, value = u[0].copy(), np.empty(n)
     for k in range(1, K):
         for i in range(n):
             top[i] = max(top[i], u[k, i])
@@ -136,17 +132,27 @@ def softmax_columns(u: Matrix, codes: Codes, less: float) -> Vector:
         for i in range(n):
             u[k, i] -= top[i]
             value[i] += 0.0 * u[k, i]
-    top[:] = 0.0
+    return value
+
+
+@compiled(lambda: (np.zeros((2, 3)), np.zeros(3, np.int64), 1.0))
+def softmax_columns(u: Matrix, codes: Codes, less: float) -> Vector:
+    """u (K, n) of scores becomes the softmax of each column, in place, `less` at its code; (n,) log Σₖ e^uₖ - u there.
+
+    A column that is not finite has no finite value.
+    """
+    K, n = u.shape
+    value, total = _below_top(u, codes), np.zeros(n)
     for k in range(K):
         exp_in_place(u[k])
         for i in range(n):
-            top[i] += u[k, i]
+            total[i] += u[k, i]
     for i in range(n):
-        value[i] += math.log(top[i])
-        top[i] = 1.0 / top[i]
+        value[i] += math.log(total[i])
+        total[i] = 1.0 / total[i]
     for k in range(K):
         for i in range(n):
-            u[k, i] *= top[i]
+            u[k, i] *= total[i]
     for i in range(n):
         u[codes[i], i] -= less
     return value

@@ -10,7 +10,7 @@ from ml_core.solvers.irls import irls
 from ml_core.solvers.lbfgs import lbfgs
 from ml_core.solvers.linear_first_order import first_order
 from ml_core.solvers.linear_objective import LinearObjective
-from ml_core.solvers.newton import coarse_start, inverse, newton
+from ml_core.solvers.newton import inverse, thinned_newton
 
 NEWTON_UNKNOWNS = 4000
 """Unknowns up to which a Hessian is formed."""
@@ -22,8 +22,7 @@ def minimum(
 ) -> Solution:  # fmt: skip
     """newton, which `slow` may end, irls and lbfgs from `start`, or a first-order method from 0."""
     if solver == "newton":
-        v, solve = coarse_start(problem, start)
-        return newton(problem, v, tol=tol, max_iter=max_iter, solve=solve, slow=slow)[0]
+        return thinned_newton(problem, start, tol=tol, max_iter=max_iter, slow=slow)
     if solver == "irls":
         return irls(problem, start, tol=tol, max_iter=max_iter)
     if solver == "lbfgs":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -63,7 +64,16 @@ class Thinnable(SecondOrder, Protocol):
         """Where to start from nothing."""
 
     def thin(self, factor: int) -> Thinnable:
-        """The same from every `factor`-th row."""
+        """An estimate from one in `factor` rows."""
+
+
+@dataclass(frozen=True)
+class Rough:
+    """An estimate of the Hessian from some rows: its price in gradients, and the contraction to expect of it."""
+
+    hessian: Callable[[Vector], Matrix]
+    cost: float
+    pace: float
 
 
 def inverse(H: Matrix) -> Solve:
@@ -84,32 +94,32 @@ def inverse(H: Matrix) -> Solve:
 
 
 def newton(
-    objective: SecondOrder, v0: Vector, *, tol: float, max_iter: int, solve: Solve | None = None,
+    objective: SecondOrder, v0: Vector, *, tol: float, max_iter: int, rough: Rough | None = None,
     slow: Callable[[Vector], bool] | None = None, report: bool = True,
 ) -> tuple[Solution, Solve]:  # fmt: skip
     """Minimise; returns the solution and the last H⁻¹.
 
     Stops when the distance left to the minimum, in the norm of the Hessian (for a likelihood: standard errors), is at
-    most `tol`. `solve` may start from an approximate H⁻¹. `slow(v)` is asked at steps 6, 12, 24 … that contract badly
-    whether to give up as separable. Steps between new Hessians are corrected by the last steps (L-BFGS). O(n D q) per
-    step, O(n D² q²) per step with a new Hessian.
+    most `tol`. The first steps are along a `rough` Hessian, if there is one. `slow(v)` is asked at steps 6, 12, 24 …
+    that contract badly whether to give up as separable. Steps between new Hessians are corrected by the last steps
+    (L-BFGS). O(n D q) per step, O(n D² q²) per step with a new Hessian.
     """
 
     def ask(v: Vector, second: bool) -> Point:
         with np.errstate(over="ignore", invalid="ignore"):
             return objective.second(v) if second else (*objective.value_gradient(v), None)
 
-    steps = newton_steps(at_once(ask), v0, tol=tol, max_iter=max_iter, hessian_cost=objective.hessian_cost, solve=solve,
+    steps = newton_steps(at_once(ask), v0, tol=tol, max_iter=max_iter, hessian_cost=objective.hessian_cost, rough=rough,
                          slow=at_once(slow) if slow is not None else None, report=report)  # fmt: skip
     return answered(steps)
 
 
 def newton_steps(
-    ask: Ask, v0: Vector, *, tol: float, max_iter: int, hessian_cost: float, solve: Solve | None = None,
+    ask: Ask, v0: Vector, *, tol: float, max_iter: int, hessian_cost: float, rough: Rough | None = None,
     slow: Callable[[Vector], Steps[bool]] | None = None, report: bool = True,
 ) -> Steps[tuple[Solution, Solve]]:  # fmt: skip
     """`newton` for an objective whose figures are asked for; `hessian_cost` is a Hessian's price in gradients."""
-    at = _Descent(ask, v0, solve)
+    at = _Descent(ask, v0, rough)
     yield from at.begin()
     trace: list[float] = []
     look = FIRST_LOOK
@@ -131,6 +141,7 @@ def newton_steps(
         moved = yield from at.move(_pays(left, tol, at.pace, hessian_cost))
         if not moved:
             return Solution(at.v, step, False, "line_search", trace), at.solve
+        at.sharpen(tol)
     raise AssertionError(NEVER)
 
 
@@ -139,13 +150,13 @@ class _Descent:
 
     solve: Solve
 
-    def __init__(self, ask: Ask, v: Vector, solve: Solve | None) -> None:
-        self.ask, self.v = ask, v
+    def __init__(self, ask: Ask, v: Vector, rough: Rough | None) -> None:
+        self.ask, self.v, self.rough = ask, v, rough
         self.pairs: deque[Pair] = deque(maxlen=MEMORY)
-        self.last, self.contraction, self.stale = np.inf, 0.1, solve is not None
+        self.last, self.contraction, self.stale = np.inf, 0.1, rough is not None
         self.paces: deque[float] = deque([0.1], maxlen=PACES)
-        if solve is not None:
-            self.solve = solve
+        if rough is not None:
+            self.solve = inverse(rough.hessian(v))
 
     def begin(self) -> Steps[None]:
         """Look at the start."""
@@ -159,6 +170,14 @@ class _Descent:
         self.solve, self.stale, self.contraction, self.last = inverse(H), False, 1.0, np.inf
         self.pairs.clear()
         self.paces = deque([FRESH], maxlen=PACES)
+
+    def sharpen(self, tol: float) -> None:
+        """After the first step along a rough Hessian, the longest, take it anew where that pays."""
+        rough, self.rough = self.rough, None
+        if rough is not None and self.stale and _pays(self.left, tol, self.pace, rough.cost):
+            self.solve = inverse(rough.hessian(self.v))
+            self.pairs.clear()
+            self.paces = deque([rough.pace], maxlen=PACES)
 
     def aim(self) -> float:
         """Set the step p; returns the distance left, and learns the contraction of the last step."""
@@ -216,14 +235,24 @@ def _search(
     return None
 
 
-def coarse_start(objective: Thinnable, start: Vector | None = None) -> tuple[Vector, Solve | None]:
-    """A start and an approximate H⁻¹ from every 8th row, recursively, when those are many times the unknowns."""
-    start = objective.zero() if start is None else start
+def thinned_newton(
+    objective: Thinnable, start: Vector | None = None, *, tol: float, max_iter: int,
+    slow: Callable[[Vector], bool] | None = None,
+) -> Solution:  # fmt: skip
+    """`newton` from the minimum over one in 8 rows, with their Hessian, when those are many times the unknowns."""
+    v, rough = _coarse(objective, objective.zero() if start is None else start)
+    return newton(objective, v, tol=tol, max_iter=max_iter, rough=rough, slow=slow)[0]
+
+
+def _coarse(objective: Thinnable, start: Vector) -> tuple[Vector, Rough | None]:
+    """Where to start, by the same on fewer rows, and their Hessian."""
     if len(objective.X) < THIN * max(MIN_ROWS, ROWS_PER_UNKNOWN * objective.size):
         return start, None
-    coarse = objective.thin(THIN)
-    v, solve = coarse_start(coarse, start)
-    enough = 0.3 * np.sqrt(objective.size)
-    solution, _ = newton(coarse, v, tol=enough, max_iter=20, solve=solve, report=False)
+    few = objective.thin(THIN)
+    v, rough = _coarse(few, start)
+    solution, _ = newton(few, v, tol=0.3 * objective.size**0.5, max_iter=20, rough=rough, report=False)
     kept: Reason = "gradient"
-    return (solution.w, inverse(coarse.second(solution.w)[2])) if solution.reason == kept else (start, None)
+    if solution.reason != kept:
+        return start, None
+    pace = (objective.size / len(few.X)) ** 0.5
+    return solution.w, Rough(lambda v: few.second(v)[2], few.hessian_cost / THIN, pace)

@@ -16,7 +16,7 @@ from ml_core.solvers.box_solution import Plane
 from ml_core.solvers.dual_coordinate import LinearDual, balanced, dual_coordinate
 from ml_core.solvers.kernel_rows import KernelRows
 from ml_core.solvers.linear_objective import LinearObjective, unit_of
-from ml_core.solvers.newton import coarse_start, newton
+from ml_core.solvers.newton import thinned_newton
 from ml_core.solvers.smo import DENSE, solve_box
 from ml_core.svm.duals import classification
 from ml_core.svm.machine import LOW_RANK, Machine, Solving, machine_of
@@ -81,8 +81,7 @@ def _by_newton(pair: tuple[int, int], where: Codes, X: Matrix, sign: Vector, cap
     whole = LinearObjective(X, sign, 2.0 * cap, SquaredHinge(), alpha=1.0)
     unit = unit_of(whole.s)
     problem = whole if unit == 1.0 else whole.in_units_of(unit)
-    start, solve = coarse_start(problem)
-    found = newton(problem, start, tol=min(how.tol, 1e-10), max_iter=NEWTON_STEPS, solve=solve)[0]
+    found = thinned_newton(problem, tol=min(how.tol, 1e-10), max_iter=NEWTON_STEPS)
     W, b = whole.unpack(found.w)
     centre = whole.columns.mean
     plane = Plane(W[0], centre, float(b[0] + W[0] @ centre) if whole.columns.direct else float(found.w[-1]))
