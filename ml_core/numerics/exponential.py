@@ -148,8 +148,9 @@ def softmax_columns(u: Matrix, codes: Codes, less: float) -> Vector:
         for i in range(n):
             total[i] += u[k, i]
     for i in range(n):
-        value[i] += math.log(total[i])
-        total[i] = 1.0 / total[i]
+        whole = max(total[i], 1.0)  # less only where the column is not finite
+        value[i] += math.log(whole)
+        total[i] = 1.0 / whole
     for k in range(K):
         for i in range(n):
             u[k, i] *= total[i]
