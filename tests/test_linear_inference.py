@@ -121,3 +121,35 @@ def test_geometry_of_least_squares(seed):
     assert np.trace(H) == pytest.approx(5)
     fewer = LinearRegression().fit(X[:, :3], y).diagnostics(X[:, :3], y)
     assert fewer.summary["rss"] >= d.summary["rss"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("shift", [0.0, 300.0])
+@pytest.mark.parametrize("noise", [0.0, 0.3, 30.0])
+def test_digits_left_bound_what_a_change_of_the_cells_moves(seed, shift, noise):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4)) @ (np.eye(4) + 3.0 * rng.normal(size=(4, 4))) * 10.0 ** rng.integers(-3, 4, 4)
+    X += shift * X.std(axis=0)
+    y = X @ (1 / X.std(axis=0)) + noise * rng.normal(size=60)
+    m = LinearRegression().fit(X, y)
+    left = m.diagnostics(X, y).summary["digits_left"]
+    size, change = X.std(axis=0), 1e-7
+    moved = []
+    for _ in range(20):
+        A, b = (v * (1 + change * rng.uniform(-1, 1, v.shape)) for v in (X, y))
+        moved.append(LinearRegression().fit(A, b))
+    far = max(np.linalg.norm(size * (k.coef_ - m.coef_)) for k in moved) / np.linalg.norm(size * m.coef_)
+    told = 10.0**-left / np.finfo(float).eps * change
+    assert far <= 1.05 * told
+    assert told < 300 * far  # a bound, not a shrug
+
+
+def test_digits_left_of_known_designs():
+    X = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    exact = LinearRegression().fit(X, X @ [1.0, 1.0]).diagnostics(X, X @ [1.0, 1.0]).summary["digits_left"]
+    assert exact == pytest.approx(-np.log10(np.finfo(float).eps * 2**0.5 * (2**0.5 + 8**0.5 / 8**0.5)), abs=1e-6)
+    twins = np.column_stack([X[:, 0], X[:, 0] + 1e-8 * X[:, 1]])
+    y = np.arange(4.0)
+    assert LinearRegression().fit(twins, y).diagnostics(twins, y).summary["digits_left"] < 8
+    flat = np.ones(4)
+    assert LinearRegression().fit(X, flat).diagnostics(X, flat).summary["digits_left"] is None

@@ -72,6 +72,7 @@ def audit(m: LinearRegression) -> Passes:
         **(outputs[0] if q == 1 else {}),
     })  # fmt: skip
     out.certificates = _certificates(m, t)
+    out.summary["digits_left"] = linear_inference.digits_left(m, scatter + t.moments.total * mean**2, about[:d], t.rss)
     out.tables["coefficients"] = linear_inference.coefficients(m, about[:d])
     out.tables["outputs"] = Table(("output", *outputs[0]), [[k, *o.values()] for k, o in enumerate(outputs)])
     out.tables["solver"] = linear_inference.solver(m)
@@ -95,7 +96,7 @@ def _certificates(m: LinearRegression, t: Fitted) -> list[Certificate]:
         tolerance = max(tolerance, m.tol**0.5)
     return [
         Certificate("normal_equations", float(cosine), float(tolerance),
-                    "largest cosine of residuals and a centred column; 0 at the minimum, up to rounding, tol"),
+                    "backward error: largest cosine of residuals and a centred column, 0 at the minimum but for tol"),
         Certificate("leverage_sum_error", abs(t.leverage - m.rank_), 1e-6 * max(m.rank_, 1),
                     "the leverages of the training rows add up to the rank"),
     ]  # fmt: skip
