@@ -194,3 +194,33 @@ def test_other_numbers_become_doubles_first(name: str, kind: str) -> None:
     one = getattr(fit(name, A, target), how)(A)
     two = getattr(fit(name, A.astype(float), target), how)(A.astype(float))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ridge_tells_the_condition_of_its_centred_columns(weighted):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4)) + 7.0, rng.normal(size=50)
+    s = rng.uniform(0.5, 2.0, 50) if weighted else np.ones(50)
+    twins = np.hstack([X, X[:, :1]])
+
+    def told(A):
+        spec = {"algorithm": "ridge_regression", "params": {"alpha": 2.0}}
+        return build(spec).fit(A, y, s).diagnostics(A, y, s).summary["condition_number"]
+
+    assert told(X) == pytest.approx(np.linalg.cond(np.sqrt(s)[:, None] * (X - s @ X / s.sum())), rel=1e-9)
+    assert told(twins) is None
+
+
+@pytest.mark.parametrize("solver", ["newton", "irls", "lbfgs"])
+def test_likelihood_fits_tell_their_solver(solver):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(200, 3))
+    y = rng.poisson(np.exp(0.3 * X[:, 0]))
+    for name, t, more in [
+        ("generalized_linear_model", y.astype(float), {"family": "poisson"}),
+        ("logistic_regression", (y > 0).astype(int), {}),
+        ("softmax_regression", np.minimum(y, 2), {}),
+    ]:
+        m = fit(name, X, t, solver=solver, **more)
+        table = m.diagnostics(X, t).tables["solver"]
+        assert table.rows == [[solver, m.solution_.n_iter, m.solution_.reason]]

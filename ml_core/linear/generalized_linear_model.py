@@ -18,7 +18,7 @@ from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear.glm_families import Chosen, Family, Link, Spread, family_of
 from ml_core.linear.glm_parts import REACH, Begin, BeginPart, Exposed, escape, least_squares, start
 from ml_core.linear.glm_report import figures, put_model_rows, report, standard
-from ml_core.linear.likelihood_report import NOT_IN_MEMORY
+from ml_core.linear.likelihood_report import NOT_IN_MEMORY, put_run
 from ml_core.naming import listed
 from ml_core.params import Alpha, Intercept, MaxIter, ObjectiveScale, PenalizeBias, Tol, WeightKind
 from ml_core.registry import algorithm
@@ -296,5 +296,5 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         found = yield from figures(frame, family, rows, v, begin, self.weight_kind == "precision")
         reason = "unbounded" if self.unbounded_direction_.any() else "penalised" if self.alpha > 0 else None
         out = report(frame, family, v, begin, found, keep.tolist(), reason)
-        out.traces["objective"] = self.solution_.trace
+        put_run(out, self.solution_)
         return out

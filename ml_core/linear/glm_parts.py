@@ -181,4 +181,4 @@ def least_squares(problem: LinearObjective) -> Solution:
     v = w * c.scale
     if problem.fit_intercept:
         v = np.append(v, m.offset_[0] + (c.mean - m.center_) @ w)
-    return replace(m.solutions_[0], w=v, trace=[problem.value_gradient(v)[0]])
+    return replace(m.solutions_[0], w=v, trace=[problem.value_gradient(v)[0]], solver="least_squares")

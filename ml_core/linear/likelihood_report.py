@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
-from ml_core.solvers.base import Steps
+from ml_core.solvers.base import Solution, Steps
 from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import Frame, Sums
 from ml_core.solvers.newton import SINGULAR, inverse
@@ -94,6 +94,12 @@ def report(frame: Frame, v: Vector, labels: list[str], separation: str) -> Steps
     reason = "separable" if separation != "none" else "penalised" if frame.alpha > 0 else None
     out.tables["coefficients"] = _table(problem, v, H, labels, reason, flat)
     return out
+
+
+def put_run(out: Diagnostics, found: Solution) -> None:
+    """The objective by iteration; the solver that gave the answer, its iterations and why it ended."""
+    out.traces["objective"] = list(found.trace)
+    out.tables["solver"] = Table(("solver", "iterations", "stopped_by"), [[found.solver, found.n_iter, found.reason]])
 
 
 def _summary(frame: Frame, facts: Sums, unknowns: int) -> dict[str, float | int | None]:

@@ -13,7 +13,7 @@ from ml_core.base import Classifier, Cost
 from ml_core.capabilities import HasProba, Scores, Weighted
 from ml_core.certificates import Diagnostics, Table
 from ml_core.class_weights import ClassWeight, class_weights
-from ml_core.linear.likelihood_report import NOT_IN_MEMORY, report
+from ml_core.linear.likelihood_report import NOT_IN_MEMORY, put_run, report
 from ml_core.linear.likelihood_rows import put_class_rows
 from ml_core.linear.linear_decisions import boundaries
 from ml_core.linear.parameters import Distance, Parametrization, SmoothSolver, Threshold
@@ -292,7 +292,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         v = frame.penalty().pack(*self._contract())
         out = yield from report(frame, v, labels, self.separation_)
         out.summary |= {"iterations": self.solution_.n_iter, "converged": int(self.solution_.converged)}
-        out.traces["objective"] = list(self.solution_.trace)
+        put_run(out, self.solution_)
         out.tables["boundaries"] = self._boundaries()
         if self.separation_ != "none":
             out.matrices["separating_direction"] = self.separating_direction_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from ml_core.certificates import Diagnostics
 from ml_core.class_weights import ClassWeight
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear.firth_report import FirthDesign, firth_report
+from ml_core.linear.likelihood_report import put_run
 from ml_core.linear.logistic_regression import LogisticRegression
 from ml_core.linear.parameters import Parametrization, SmoothSolver, Threshold
 from ml_core.linear.sparse_report import GAP, sparse_report
@@ -107,14 +109,14 @@ class PenalizedLogisticRegression(LogisticRegression):
 
     def _fit_sparse(self, problem: Sparse) -> None:
         found, end = prox_newton(problem, tol=float(self.tol), max_iter=int(self.max_iter))
-        self.solution_, self.n_iter_ = found, max(1, found.n_iter)
+        self.solution_, self.n_iter_ = replace(found, solver="prox_newton"), max(1, found.n_iter)
         self.coef_, self.intercept_ = end.w[None], np.array([end.b - float(problem.centre @ end.w)])
         if not found.converged and end.value - end.dual > GAP * abs(end.value):
             self._note_short(f"prox_newton stopped after {found.n_iter} steps ({found.reason})",
                              "raise max_iter or tol")  # fmt: skip
 
     def _fit_firth(self, design: FirthDesign) -> None:
-        found = design.fit(float(self.tol), int(self.max_iter))
+        found = replace(design.fit(float(self.tol), int(self.max_iter)), solver="lbfgs")
         self.solution_, self.n_iter_ = found, max(1, found.n_iter)
         w, b = design.unpack(found.w)
         self.coef_, self.intercept_ = w[None], np.array([b])
@@ -172,7 +174,8 @@ class PenalizedLogisticRegression(LogisticRegression):
             out = sparse_report(problem, w, b, label, int(self.path_length), unit)
         else:
             out = firth_report(self._firth(X, y, s), w, b, label, precise=self.weight_kind == "precision")
-        out.traces["objective"], out.tables["boundaries"] = self.solution_.trace, self._boundaries()
+        put_run(out, self.solution_)
+        out.tables["boundaries"] = self._boundaries()
         if self.separation_ != "none":
             out.matrices["separating_direction"] = self.separating_direction_
         return out

@@ -124,6 +124,7 @@ def audit(m: PenalisedSquares) -> Passes:
         "rss": float(t.rss.sum()), "tss": float(tss.sum()), "r2": outputs[0][3],
         "aic": outputs[0][4], "bic": outputs[0][5], "mallows_cp": outputs[0][6],
         "objective": float(t.rss.sum() + m.alpha_ * _penalty_size(m)),
+        "condition_number": _condition(m, found),
         "rank": found.rank + int(m.fit_intercept and not m._bias()), "columns": len(m.weights_) + int(m.fit_intercept),
     })  # fmt: skip
     out.certificates = [_normal_equations(m, t)]
@@ -140,6 +141,12 @@ def audit(m: PenalisedSquares) -> Passes:
     text = "errors of leaving one row out take all rows in memory; the path has their invariant mean (gcv)"
     out.warnings.append(Notice("rows_not_in_memory", text))
     return out
+
+
+def _condition(m: PenalisedSquares, found: Shrinkage) -> float | None:
+    """Of the centred columns, with weights; null where an operator stands in the penalty, or the rank is short."""
+    plain = m._root() is None and found.own == len(m.weights_)
+    return float(found.c.max() / found.c[: found.own].min()) if plain and found.own else None
 
 
 def _noise(m: PenalisedSquares, found: Shrinkage) -> Vector | None:

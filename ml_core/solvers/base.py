@@ -26,7 +26,7 @@ Steps = Generator[Any, Any, R]
 class Solution:
     """The best iterate `w`, iterations, whether the stopping rule was met and which, and the objective trace.
 
-    Not converging is a reason in the answer, never an exception.
+    Not converging is a reason in the answer, never an exception. `solver` names who found it, where there was a choice.
     """
 
     w: Vector
@@ -34,6 +34,7 @@ class Solution:
     converged: bool
     reason: Reason
     trace: list[float] = field(default_factory=list)
+    solver: str = ""
 
 
 def spent(step: int, most: int) -> Budget | None:

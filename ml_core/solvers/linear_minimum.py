@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ml_core.arrays import Vector
 from ml_core.solvers.base import Solution
@@ -21,6 +22,13 @@ def minimum(
     slow: Callable[[Vector], bool] | None = None, seed: int = 0,
 ) -> Solution:  # fmt: skip
     """newton, which `slow` may end, irls and lbfgs from `start`, or a first-order method from 0."""
+    return replace(_minimum(problem, solver, start, tol, max_iter, slow, seed), solver=solver)
+
+
+def _minimum(
+    problem: LinearObjective, solver: str, start: Vector, tol: float, max_iter: int,
+    slow: Callable[[Vector], bool] | None, seed: int,
+) -> Solution:  # fmt: skip
     if solver == "newton":
         return thinned_newton(problem, start, tol=tol, max_iter=max_iter, slow=slow)
     if solver == "irls":
