@@ -98,3 +98,11 @@ def test_left_out_and_the_pipeline_it_stands_for() -> None:
     keep = np.arange(80) != 7
     alone = type(model.twin_)(alpha=0.3).fit(F[keep], TARGET[keep]).predict(F[7:8])
     np.testing.assert_allclose(model.left_out(X, TARGET)[7], alone[0], rtol=1e-8)
+
+
+def test_a_grant_inside_another_never_gives_more():
+    with memory.grant(1e6), memory.grant(1e9):
+        assert memory.granted() == 1e6
+    with memory.grant(1e9), memory.grant(1e6):
+        assert memory.granted() == 1e6
+    assert memory.granted() > 1e6

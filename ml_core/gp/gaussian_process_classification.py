@@ -130,13 +130,14 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         """Five factors an evaluation of the evidence; with m inducing rows as many products of (m, n) by (m, m)."""
         C = 1.0 if k <= 2 else float(k)
         steps = 1.0 + EVALUATIONS * (self.hyperparameters == "maximise") * (1 + self.n_restarts if n <= 600 else 1)
-        if self._exactly(n):
+        if self._exactly(n, C):
             return Cost(flops=steps * (5.0 * C * float(n) ** 3 + 20.0 * n * n * d), memory_bytes=_bytes(n, C))
         m = float(min(self.n_inducing, n))
         return Cost(flops=steps * 8.0 * n * (C * m) ** 2, memory_bytes=_sparse_bytes(n, m, C))
 
-    def _exactly(self, n: int) -> bool:
-        return self.method == "exact" or (self.method == "auto" and n <= self.exact_rows)
+    def _exactly(self, n: int, functions: float) -> bool:
+        small = n <= self.exact_rows and _bytes(n, functions) <= granted()
+        return self.method == "exact" or (self.method == "auto" and small)
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         rows = self._labelled(X, y, s)
@@ -162,7 +163,7 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         what, advice = f"{functions} latent functions of {n} rows", "choose method='sparse', or fewer rows"
         if self.method == "exact":
             ask(_bytes(n, functions), what, advice)
-        if self._exactly(n) and _bytes(n, functions) <= granted():
+        if self._exactly(n, functions):
             return "exact"
         m = min(n, self.n_inducing)
         ask(_sparse_bytes(n, m, functions), f"{m} inducing rows for {what}",

@@ -130,12 +130,13 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
         """n³ an evaluation and seven matrices; with m inducing rows 8 n m² and six of (m, n)."""
         steps = 2.0 + EVALUATIONS * (self.hyperparameters == "maximise") * (1 + self.n_restarts if n <= 600 else 1)
         if self._exactly(n):
-            return Cost(flops=steps * (float(n) ** 3 + 20.0 * n * n * d), memory_bytes=MATRICES * 8.0 * n * n + 1e6)
+            return Cost(flops=steps * (float(n) ** 3 + 20.0 * n * n * d), memory_bytes=_bytes(n))
         m = float(min(self.n_inducing, n))
         return Cost(flops=steps * 8.0 * n * m * m, memory_bytes=6.0 * 8.0 * n * m + 3e7)
 
     def _exactly(self, n: int) -> bool:
-        return self.method == "exact" or (self.method == "auto" and n <= self.exact_rows)
+        small = n <= self.exact_rows and _bytes(n) <= granted()
+        return self.method == "exact" or (self.method == "auto" and small)
 
     def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
         F = self._features(X)
@@ -181,10 +182,9 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
         self.log_marginal_likelihood_, self.jitter_ = found.value, found.jitter
 
     def _method(self, n: int) -> str:
-        needed, most = MATRICES * 8.0 * n * n, granted()
         if self.method == "exact":
-            ask(needed, f"exact inference on {n} rows", "choose method='sparse', or fewer rows")
-        if self._exactly(n) and needed <= most:
+            ask(_bytes(n), f"exact inference on {n} rows", "choose method='sparse', or fewer rows")
+        if self._exactly(n):
             return "exact"
         ask(48.0 * n * min(n, self.n_inducing), f"{self.n_inducing} inducing rows for {n} rows", "lower n_inducing")
         if self.noise_variance == 0:
@@ -266,3 +266,8 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
         F, mean = self._features(X), self.surface_.mean
         task = Task(F, y - mean.offset, self._known_noise(X), s, mean.basis(F))
         return gp_report.diagnose(self, task)
+
+
+def _bytes(n: int) -> float:
+    """Of exact inference on n rows."""
+    return MATRICES * 8.0 * n * n + 1e6

@@ -42,7 +42,12 @@ class Plan:
 def memory_of(estimator: Estimator, shape: Shape) -> int:
     """Estimated bytes of a fit with all rows in memory."""
     held = estimator.cost(shape.rows, shape.width, shape.classes).memory_bytes
-    return int(BASE_MEMORY + 24.0 * shape.rows * shape.width + held)
+    return int(beside(shape.rows, shape.width) + held)
+
+
+def beside(rows: int, width: int) -> float:
+    """Bytes of the process and the table, which a fit leaves alone."""
+    return BASE_MEMORY + 24.0 * rows * width
 
 
 def plan(estimator: Estimator, shape: Shape, limits: Limits, request: Json) -> Plan | None:
@@ -75,7 +80,8 @@ def _refusal(estimator: Estimator, request: Json, needed: int, limits: Limits) -
     if not chunkable(estimator):
         able = sorted(name for name, a in algorithms().items() if a.cls.task == estimator.task and chunkable(a.cls))
         instead = f", or choose an algorithm that learns from chunks: {', '.join(able)}" if able else ""
-        return _too_large(needed, limits, f"raise the limit or take fewer rows{instead}")
+        smaller = ", set approximation to nystroem or auto" if hasattr(estimator, "approximation") else ""
+        return _too_large(needed, limits, f"raise the limit{smaller}, take fewer rows{instead}")
     if (request.get("validation") or {}).get("method", "none") not in ("none", "split_column"):
         advice = ("hold rows out by a split column, leave validation out and score the model on a dataset of its own, "
                   "or raise limits.memory_bytes")  # fmt: skip

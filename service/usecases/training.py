@@ -16,6 +16,7 @@ from ml_core.errors import placed
 from ml_core.metrics.chunked import metrics_chunks
 from ml_core.metrics.summary import metrics
 from ml_core.notices import time_notice
+from ml_core.numerics.memory import grant
 from ml_core.parallel import use_mapper, use_threads
 from ml_core.preprocessing.reference import Reference
 from ml_core.preprocessing.table import TableEncoder, TabularModel
@@ -28,7 +29,7 @@ from service.spread_port import Spread
 from service.usecases import encoding, tabular
 from service.usecases.chunked import held_chunks, open_chunks
 from service.usecases.chunked_reference import reference_of
-from service.usecases.out_of_core import Passes, Shape, certify, memory_of, plan
+from service.usecases.out_of_core import Passes, Shape, beside, certify, memory_of, plan
 from service.usecases.pace import Pace
 from service.usecases.partition import arranged, check_plan, notices_of, plan_of, refits
 from service.usecases.preparation import prepare
@@ -100,11 +101,14 @@ class Training:
     def _estimate(self, estimator: Estimator, record: Json, chosen: tabular.Selection, request: Json) -> Json:
         width = encoding.width(request["encoding"], record, chosen.features)
         shape = Shape(record["rows"], width, _distinct(record, chosen.target), record["in_table"])
-        chunks = plan(estimator, shape, self._limits(request), request)
-        flops = float(estimator.cost(shape.rows, shape.width, shape.classes).flops)
+        limits = self._limits(request)
+        with grant(limits.memory_bytes - beside(shape.rows, shape.width)):
+            chunks = plan(estimator, shape, limits, request)
+            flops = float(estimator.cost(shape.rows, shape.width, shape.classes).flops)
+            held = memory_of(estimator, shape)
         seconds = flops / FLOPS_PER_SECOND * (1 + refits(request, record, estimator))
         instant = estimator.queue == "instant" and seconds <= self.settings.instant_seconds and not chunks
-        return {"wall_seconds": seconds, "memory_bytes": chunks.memory_bytes if chunks else memory_of(estimator, shape),
+        return {"wall_seconds": seconds, "memory_bytes": chunks.memory_bytes if chunks else held,
                 "queue": "instant" if instant else "long", "chunks": asdict(chunks) if chunks else None}  # fmt: skip
 
     def _limits(self, request: Json) -> Limits:
@@ -154,7 +158,8 @@ class Training:
         started = time.perf_counter()
         names = data.encoder.names
         stages = Stages(report, 1 + len(plan))
-        with progress.listen(stages.tell), use_threads(report.cores), naming.use(names), placed("/estimator"):
+        room = grant(self._limits(request).memory_bytes - beside(*data.X.shape))
+        with progress.listen(stages.tell), use_threads(report.cores), naming.use(names), placed("/estimator"), room:
             with pace.fits(1 + len(plan)):
                 fit(estimator, data)
             stages.next()

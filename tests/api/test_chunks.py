@@ -136,6 +136,23 @@ def test_what_cannot_go_in_chunks_is_refused_with_what_to_do(client):
     assert all(text in problem["detail"] for text in (str(tight["memory_bytes"]), "take fewer rows"))
 
 
+@pytest.mark.parametrize(("name", "option"), [
+    ("kernel_ridge_regression", {"approximation": "auto", "n_landmarks": 40}),
+    ("gaussian_process_regression", {"exact_rows": 5000, "n_inducing": 20, "n_restarts": 0}),
+])  # fmt: skip
+def test_kernel_methods_switch_where_the_limit_forbids_all_kernel_values(client, name, option):
+    data, tight = upload(client, table()), {"memory_bytes": BASE_MEMORY + 60_000_000}
+    asked = body(data, estimator=spec(name, **option), features=["a", "b"], limits=tight)
+    estimate = client.post("/v1/models/validate", json=asked).json()["estimate"]
+    assert BASE_MEMORY < estimate["memory_bytes"] < tight["memory_bytes"]
+    model = fit(client, **asked)
+    assert {"nystroem", "sparse"} & {w["code"] for w in model["warnings"]}
+    if name == "kernel_ridge_regression":
+        status, problem = refused(client, asked | {"estimator": spec(name)})
+        assert status == 413
+        assert "set approximation to nystroem or auto" in problem["detail"]
+
+
 def test_validate_tells_of_chunks_and_its_request_can_be_sent(client):
     data = upload(client, table())
     answer = client.post("/v1/models/validate", json=body(data, limits=SMALL)).json()
