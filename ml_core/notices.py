@@ -12,11 +12,13 @@ TIME = "time_budget"
 MORE_TIME = "allow more time, or take fewer rows"
 
 
-def time_notice(what: str, cut: Sequence[progress.Tick | None]) -> Notice:
+def time_notice(
+    what: str, cut: Sequence[progress.Tick | None], left: str = "the answer is the best until then"
+) -> Notice:
     """That time ended the loops `cut` of the search, or of what else is named."""
     where = f" after {cut[0]}" if cut[0] is not None else ""
-    text = (f"the time budget ended the {what}{where}: the answer is the best until then, and it depends on the speed "
-            "of the machine, so that the same request may give other bits")  # fmt: skip
+    text = (f"the time budget ended the {what}{where}: {left}, which depends on the speed of the machine, so that the "
+            "same request may give other bits")  # fmt: skip
     return Notice(TIME, text, MORE_TIME)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ml_core import progress
 from ml_core.errors import InvalidData, Issue
+from ml_core.numerics.memory import granted
 
 
 def total(i: int, a: np.ndarray, b: np.ndarray) -> tuple[int, float, bool]:
@@ -43,3 +44,9 @@ def refuse(i: int) -> int:
 
 def nothing(i: int) -> None:
     """No work at all."""
+
+
+def room(i: int) -> tuple[float, bool]:
+    """The bytes granted, and whether at most half of 100 s is left."""
+    left = progress.left()
+    return granted(), left is not None and left <= 50.0

@@ -97,7 +97,24 @@ def test_left_out_and_the_pipeline_it_stands_for() -> None:
     F = model.features_.transform(X)
     keep = np.arange(80) != 7
     alone = type(model.twin_)(alpha=0.3).fit(F[keep], TARGET[keep]).predict(F[7:8])
-    np.testing.assert_allclose(model.left_out(X, TARGET)[7], alone[0], rtol=1e-8)
+    marks = [bool((row == model.features_.rows_).all(axis=1).any()) for row in X]
+    assert sum(marks) == 20
+    assert not marks[7]
+    found = model.left_out(X, TARGET)
+    np.testing.assert_allclose(found[7], alone[0], rtol=1e-8)
+    np.testing.assert_array_equal(np.isnan(found), marks)  # without such a row the features are others
+    assert "leave_one_out_mse" not in model.diagnostics(X, TARGET).summary
+
+
+def test_cost_through_landmarks_counts_the_twin() -> None:
+    model = KernelLogisticRegression(approximation="nystroem", n_landmarks=300)
+    assert model.cost(5000, 4, 10).memory_bytes > model._linear_twin().cost(5000, 300, 10).memory_bytes
+
+
+def test_more_components_than_landmarks_are_told() -> None:
+    model = KernelPCA(approximation="nystroem", n_landmarks=10, n_components=50).fit(X)
+    assert model.transform(X).shape == (80, 10)
+    assert "fewer_components" in {n.code for n in model.notices_}
 
 
 def test_a_grant_inside_another_never_gives_more():

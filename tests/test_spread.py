@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -185,6 +186,11 @@ def test_a_task_gets_the_time_that_is_left_and_tells_what_it_ended():
     _, answers, cut = spread_payload.work(packet, [3, 4], spread_payload.facts(), "a-host", 0.0)
     assert (answers, [str(t) for t in cut]) == ([True, True], ["3 of 9 steps", "4 of 9 steps"])
     assert spread_payload.work(packet, [3], spread_payload.facts(), "a-host")[1:] == ([False], [])
+    queued = spread_payload.work(packet, [3], spread_payload.facts(), "a-host", 100.0, time.time() - 1.0)
+    assert queued[1] == [True]  # the end does not wait for a task that began late
+    packet = pickle.dumps((spread_work.room, (), ()))
+    assert spread_payload.work(packet, [0, 1], spread_payload.facts(), "a-host", 100.0, np.inf, 5e6)[1] == [
+        (5e6, True), (5e6, False)]  # fmt: skip
 
 
 def test_a_stranger_among_the_stores_is_told(cluster, tmp_path):

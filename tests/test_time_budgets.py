@@ -10,6 +10,7 @@ import pytest
 
 from ml_core import progress
 from ml_core.certificates import FAILED
+from ml_core.gp import search
 from ml_core.notices import MORE_TIME, TIME
 from ml_core.parallel import ordered_map, use_threads
 from ml_core.registry import algorithms, build
@@ -204,3 +205,31 @@ def test_threads_tell_the_block_that_started_them() -> None:
     with progress.cut_short() as cut, progress.deadline(0.0), use_threads(2):
         list(ordered_map(lambda _: progress.late(), range(4)))
     assert len(cut) == 4
+
+
+def test_late_fits_are_no_worse_than_where_they_began() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 5))
+    y = X @ np.arange(5.0) + rng.standard_t(2, 5000)
+    w = late("minimax_regression", {}, X, y)
+    least = np.linalg.lstsq(np.column_stack([np.ones(5000), X]), y, rcond=None)[0]
+    begun = np.abs(y - least[0] - X @ least[1:]).max()
+    assert np.abs(y - w.predict(X)).max() <= begun * (1 + 1e-9)
+    X = rng.normal(size=(40_000, 10))
+    t = (rng.random(40_000) < 1 / (1 + np.exp(-3 * X[:, 0]))).astype(int)
+    p = late("logistic_regression", {}, X, t).predict_proba(X)[np.arange(40_000), t]
+    assert -np.log(p).mean() < 0.7 * np.log(2)  # the step on the sample is kept
+
+
+def test_the_climb_over_all_rows_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[float] = []
+
+    def climb(task: Any, space: Any, start: Any, *rest: Any) -> Any:
+        left.append(progress.left() or 0.0)
+        return search.Run(start, start, 0.0, len(task.y), True, 1), Solution(start, 1, True, "gradient", [0.0])
+
+    monkeypatch.setattr(search, "climb", climb)
+    X = np.random.default_rng(0).normal(size=(700, 1))
+    with progress.deadline(80.0):
+        build({"algorithm": "gaussian_process_regression", "params": {"n_restarts": 2}}).fit(X, X[:, 0])
+    assert left[0] <= 80 / 4

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from ml_core.distributions.inverse_gamma import InverseGamma
 from ml_core.distributions.normal_inverse_gamma import NormalInverseGamma
 from ml_core.distributions.student import MultivariateStudentT, StudentT
-from ml_core.errors import InvalidParameter
+from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.linear.bayesian_linear_regression import BayesianLinearRegression
 from ml_core.linear.linear_regression import LinearRegression
 from ml_core.linear.ridge_regression import RidgeRegression
@@ -142,3 +142,10 @@ def test_the_multivariate_t_is_that_of_scipy():
     np.testing.assert_allclose(np.cov(draws.T), S * 5 / 3, atol=0.12)
     median = ours.quantile(0.5)[0, 0]
     assert quad(lambda t: stats.t(5, 0.5, 2**0.5).pdf(t), -np.inf, median)[0] == pytest.approx(0.5)
+
+
+def test_weights_that_leave_no_posterior_of_the_noise_are_refused():
+    X, y = np.arange(3.0)[:, None], np.array([0.0, 1.5, 2.0])
+    model = BayesianLinearRegression(noise_shape=0.1, noise_scale=1.0, bias_prior_variance="flat")
+    with pytest.raises(InvalidData, match="noise_shape"):
+        model.fit(X, y, sample_weight=np.full(3, 0.1))

@@ -86,7 +86,7 @@ class KernelKMeans(Landmarked, Weighted, Clusterer):
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """The kernel matrix, and about 15 sweeps a start."""
         if self._approximates(n):
-            return self._cost_through(n, d)
+            return self._cost_through(n, d, k)
         sweeps = 30.0 * self.n_init * self.n_clusters
         return Cost(flops=float(n) * n * (20.0 * d + sweeps), memory_bytes=3.0 * 8.0 * n * n)
 
@@ -110,8 +110,7 @@ class KernelKMeans(Landmarked, Weighted, Clusterer):
 
     def _fit_landmarks(self, X: Matrix, s: Vector) -> None:
         """k-means on the features."""
-        twin = self._taught(KMeans(n_clusters=self.n_clusters, init=self.init, n_init=self.n_init,
-                                   max_iter=self.max_iter, random_state=self.random_state), X, s)  # fmt: skip
+        twin = self._taught(self._linear_twin(), X, s)
         labels, self.partition_ = twin.labels_, _numbered(twin.labels_, X)
         own = [int(labels[self.partition_ == c][0]) for c in range(self.partition_.max() + 1)]
         M = twin.cluster_centers_[own]
@@ -119,6 +118,10 @@ class KernelKMeans(Landmarked, Weighted, Clusterer):
         self.kernel_ = self.expansion_.kernel
         self.inertia_, self.n_iter_, self.inertias_ = twin.inertia_, twin.n_iter_, twin.inertias_
         self.iterations_, self.objective_trace_ = twin.iterations_, twin.objective_trace_
+
+    def _linear_twin(self) -> KMeans:
+        return KMeans(n_clusters=self.n_clusters, init=self.init, n_init=self.n_init, max_iter=self.max_iter,
+                      random_state=self.random_state)  # fmt: skip
 
     def _keep(self, X: Matrix, best: KernelLloyd, K: Matrix, s: Vector) -> None:
         """Clusters numbered by their least rows, whatever the order of the rows."""

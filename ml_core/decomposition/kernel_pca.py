@@ -77,7 +77,7 @@ class KernelPCA(Landmarked, Weighted, Transformer):
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """The kernel matrix and all its eigenvectors."""
         if self._approximates(n):
-            return self._cost_through(n, d)
+            return self._cost_through(n, d, k)
         return Cost(flops=9.0 * float(n) ** 3 + 20.0 * n * n * d, memory_bytes=5.0 * 8.0 * n * n)
 
     def _fit(self, X: Matrix, s: Vector) -> None:
@@ -102,16 +102,21 @@ class KernelPCA(Landmarked, Weighted, Transformer):
 
     def _fit_landmarks(self, X: Matrix, s: Vector) -> None:
         """Principal components of the features."""
-        k = self.n_components
-        if isinstance(k, int):
-            k = min(k, self._projected(X[:1]).shape[1])
-        twin = self._taught(PrincipalComponentAnalysis(n_components=k), X, s)
+        twin, most = self._linear_twin(), self._projected(X[:1]).shape[1]
+        if isinstance(self.n_components, int) and self.n_components > most:
+            self._note("fewer_components", f"{most} landmarks have no more than {most} components, "
+                       f"{self.n_components} were asked for", "raise n_landmarks")  # fmt: skip
+            twin.n_components = most
+        self._taught(twin, X, s)
         found = self._expanded(twin.components_.T, -twin.mean_ @ twin.components_.T)
         self.kernel_, self.rows_, self.dual_coef_, self.offset_ = found.kernel, found.rows, found.weights, -found.offset
         self.n_features_out_, self.eigenvalues_ = len(twin.components_), twin.explained_variance_
         self.explained_variance_ratio_, self.discarded_variance_ = (
             twin.explained_variance_ratio_, twin.discarded_variance_)  # fmt: skip
         self.total_variance_ = float(self.eigenvalues_.sum()) + self.discarded_variance_
+
+    def _linear_twin(self) -> PrincipalComponentAnalysis:
+        return PrincipalComponentAnalysis(n_components=self.n_components)
 
     def _asked(self, n: int) -> None:
         k = self.n_components

@@ -85,7 +85,7 @@ class KernelLogisticRegression(Landmarked, Weighted, HasProba, Scores, Classifie
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """The root of the kernel matrix and about eight Hessians of full rank at most."""
         if self._approximates(n):
-            return self._cost_through(n, d)
+            return self._cost_through(n, d, k)
         r = float(min(n, NEWTON_UNKNOWNS))
         return Cost(flops=float(n) * n * (20.0 * d + r) + 16.0 * n * r * r * max(1, k - 1), memory_bytes=40.0 * n * n)
 
@@ -114,12 +114,16 @@ class KernelLogisticRegression(Landmarked, Weighted, HasProba, Scores, Classifie
 
     def _fit_landmarks(self, X: Matrix, y: Codes, s: Vector) -> None:
         """Logistic regression on the features: the dual weights are those of the landmarks."""
-        twin = self._taught(LogisticRegression(alpha=self.alpha, fit_intercept=self.fit_intercept, tol=self.tol,
-                                               max_iter=self.max_iter), X, y, s)  # fmt: skip
+        twin = self._taught(self._linear_twin(), X, y, s)
         self.expansion_ = self._expanded(twin.coef_.T, twin.intercept_)
         self.kernel_, self.dual_coef_ = self.expansion_.kernel, self.expansion_.weights
         self.intercept_, self.rank_ = twin.intercept_, twin.n_features_in_
         self.solution_, self.n_iter_ = twin.solution_, max(1, twin.n_iter_)
+
+    def _linear_twin(self) -> LogisticRegression:
+        return LogisticRegression(
+            alpha=self.alpha, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter
+        )
 
     def _solve(self, problem: LinearObjective) -> Solution:
         tol, steps, zero = float(self.tol), int(self.max_iter), problem.zero()

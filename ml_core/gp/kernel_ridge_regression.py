@@ -80,7 +80,7 @@ class KernelRidgeRegression(Landmarked, MultiOutput, Weighted, Regressor):
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """n²d for the kernel, n³/3 for its factor; two matrices."""
         if self._approximates(n):
-            return self._cost_through(n, d)
+            return self._cost_through(n, d, k)
         return Cost(flops=float(n) ** 3 + 20.0 * n * n * d, memory_bytes=3.0 * 8.0 * n * n + 1e6)
 
     def _fit(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:
@@ -101,12 +101,15 @@ class KernelRidgeRegression(Landmarked, MultiOutput, Weighted, Regressor):
 
     def _fit_landmarks(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:
         """Ridge regression on the features: the dual weights are those of the landmarks."""
-        free, penalised = self.intercept != "none", self.intercept == "penalised"
-        twin = self._taught(RidgeRegression(alpha=self.alpha, fit_intercept=free, penalize_bias=penalised), X, y, s)
+        twin = self._taught(self._linear_twin(), X, y, s)
         self.expansion_ = self._expanded(np.atleast_2d(twin.coef_).T, np.atleast_1d(twin.intercept_))
         self.kernel_, self.jitter_, self.intercept_ = self.expansion_.kernel, 0.0, twin.intercept_
         a = self.expansion_.weights
         self.dual_coef_ = a[:, 0].copy() if y.ndim == 1 else a
+
+    def _linear_twin(self) -> RidgeRegression:
+        free, penalised = self.intercept != "none", self.intercept == "penalised"
+        return RidgeRegression(alpha=self.alpha, fit_intercept=free, penalize_bias=penalised)
 
     def _system(self, X: Matrix, s: Vector) -> Matrix:
         """(n, n) K + alpha S⁻¹, with 1 added to every entry where the intercept is penalised."""
@@ -221,7 +224,8 @@ class KernelRidgeRegression(Landmarked, MultiOutput, Weighted, Regressor):
         """(n,) or (n, q) prediction of each training row by a fit of all others; NaN where only such a fit can tell."""
         s = np.ones(len(X)) if s is None else s
         if self.twin_ is not None:
-            return self.twin_.left_out(self._projected(X), y, s)  # type: ignore[attr-defined]
+            found = self.twin_.left_out(self._projected(X), y, s)  # type: ignore[attr-defined]
+            return self._without_landmarks(X, found)
         Y = y.reshape(len(X), -1)
         a, precision, _ = self._precision(self._system(X, s), Y, 1.0)
         f = Y - a / _told(precision)[:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -48,7 +49,7 @@ class Landmarked(Estimator):
         if not self._approximates(len(X)):
             ask_for(len(X), self.matrices, self.noun)
             return False
-        self.features_ = NystroemFeatures(kernel=self.kernel, n_components=self.n_landmarks).fit(X, s)
+        self.features_ = NystroemFeatures(kernel=self.kernel, n_components=self.n_landmarks)._run_fit(X, None, s)
         told = self.features_.diagnostics(X, sample_weight=s).summary
         why = "as asked" if self.approximation == "nystroem" else "the kernel matrix is more than the memory granted"
         self._note("nystroem", f"{told['columns_out']} landmark rows stand for {len(X)} ({why}): "
@@ -81,11 +82,27 @@ class Landmarked(Estimator):
         F = self._projected(X)
         out: Diagnostics = self.twin_._diagnose(F, *rest)  # type: ignore[attr-defined]
         own = self.features_._diagnose(X, rest[-1])
+        for told in (out.summary, out.curves.get("path", {})):  # a landmark's needs other features
+            told.pop("leave_one_out_mse", None)
         out.certificates += own.certificates
         out.summary |= {"landmarks": F.shape[1], "explained_by_landmarks": own.summary["explained"]}
         return out
 
-    def _cost_through(self, n: int, d: int) -> Cost:
-        """Of the features and a twin that factors their products."""
-        m = float(min(self.n_landmarks, n))
-        return Cost(flops=n * m * (6.0 * m + 20.0 * d) + m**3, memory_bytes=32.0 * n * m + 64.0 * m * m)
+    def _without_landmarks(self, X: Matrix, found: Vector | Matrix) -> Vector | Matrix:
+        """`found` of rows, NaN for the landmarks among them: without such a row the features would be others."""
+        assert self.features_ is not None  # noqa: S101 - `_landmarks_stand_in` said so
+        marks = {row.tobytes() for row in self.features_.rows_ + 0.0}  # -0 is 0
+        found = np.array(found, dtype=np.float64)
+        found[[row.tobytes() in marks for row in X + 0.0]] = np.nan
+        return found
+
+    @abstractmethod
+    def _linear_twin(self) -> Estimator:
+        """The linear method, with the parameters of this one."""
+
+    def _cost_through(self, n: int, d: int, k: int) -> Cost:
+        """Of the features and the twin on them."""
+        m = min(self.n_landmarks, n)
+        twin = self._linear_twin().cost(n, m, k)
+        return Cost(flops=n * m * (2.0 * m + 20.0 * d) + float(m) ** 3 + twin.flops,
+                    memory_bytes=32.0 * n * m + 64.0 * m * m + twin.memory_bytes)  # fmt: skip

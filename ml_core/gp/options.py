@@ -26,6 +26,6 @@ SearchFactor = Annotated[
 ]
 Restarts = Annotated[int, Field(ge=0, le=100, description="Random starts beside the first.")]
 Slope = Annotated[Tol, Field(description="Largest derivative, nats per logarithm, to stop at.")]
-Method = Annotated[Literal["auto", "exact", "sparse"], Field(description="auto: exact up to exact_rows.")]
+Method = Annotated[Literal["auto", "exact", "sparse"], Field(description="auto: exact up to exact_rows and memory.")]
 ExactRows = Annotated[int, Field(ge=1, description="Most rows that auto takes exactly.")]
 Inducing = Annotated[int, Field(ge=1, le=5000, description="Inducing rows of the sparse method.")]

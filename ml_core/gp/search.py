@@ -168,7 +168,7 @@ def search(
     starts = [space.start, *_random(space, restarts, seed)]
     if restarts and len(task.y) > SAMPLE_FROM:
         some = task.take(np.sort(generator(seed, 1).permutation(len(task.y))[:SAMPLE_ROWS]))
-        runs = [run for run, _ in _climbs(starts, lambda s: climb(some, space, s, on_sample, 10 * tol, max_iter))]
+        runs = [run for run, _ in _climbs(starts, lambda s: climb(some, space, s, on_sample, 10 * tol, max_iter), 1)]
         best = max(runs, key=lambda r: r.value)
         last, solution = climb(task, space, best.end, evaluate, tol, max_iter)
         return [*runs, last], solution
@@ -177,13 +177,15 @@ def search(
     return [run for run, _ in found], found[-1][1]
 
 
-def _climbs(starts: list[Vector], one: Callable[[Vector], tuple[Run, Solution]]) -> list[tuple[Run, Solution]]:
-    """`one` from every start, each with its share of the time; once that is over, from no more of them."""
+def _climbs(
+    starts: list[Vector], one: Callable[[Vector], tuple[Run, Solution]], more: int = 0
+) -> list[tuple[Run, Solution]]:
+    """`one` from every start with its share of the time, `more` shares being kept; once it is over, from no more."""
     found: list[tuple[Run, Solution]] = []
     for k, start in enumerate(starts):
         if k and progress.late():
             break
-        with progress.share(len(starts) - k):
+        with progress.share(len(starts) + more - k):
             found.append(one(start))
     return found
 

@@ -168,7 +168,8 @@ def _direct_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float
         return float(logs - 0.5 * (square + logdet + len(e) * LOG_2PI))
     v, n = first.freedom, len(e)
     constant = gammaln((v + n) / 2) - gammaln(v / 2) - 0.5 * n * np.log(v * np.pi)
-    return float(logs + constant - 0.5 * logdet - (v + n) / 2 * np.log1p(square / v))
+    fall = np.logaddexp(0.0, np.log(square) - np.log(v)) if square > 0 else 0.0
+    return float(logs + constant - 0.5 * logdet - (v + n) / 2 * fall)
 
 
 def _evidence_gradient(m: BayesianLinearRegression, total: float) -> Certificate:

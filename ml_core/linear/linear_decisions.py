@@ -73,6 +73,8 @@ def boundaries(names: list[Any], W: Matrix, b: Vector) -> Table:
     for k in range(min(len(names), MOST_CLASSES)):
         for j in range(k):
             w, c = W[k] - W[j], float(b[k] - b[j])
-            size = float(np.linalg.norm(w))
-            rows.append([names[j], names[k], size, c, -c / size if size > 0 else None])
+            unit = float(np.abs(w).max(initial=0.0)) or 1.0
+            size = unit * float(np.linalg.norm(w / unit))
+            offset = -c / size if size > 0 else np.inf
+            rows.append([names[j], names[k], size, c, offset if np.isfinite(offset) else None])
     return Table(("class", "against", "normal_length", "intercept", "plane_offset"), rows)

@@ -43,7 +43,7 @@ def condition_bound(m: LinearRegression) -> float:
 
 
 def digits_left(m: LinearRegression, raw: Vector, spread: Vector, rss: Vector) -> float | None:
-    """Decimal digits of the slopes that rounding each cell leaves, at least; null where all slopes are 0.
+    """Decimal digits of the slopes that rounding each cell leaves, at least; null where those of an output are all 0.
 
     `raw` (d + q,) are the sums of squares of [X, Y], `spread` (d,) those about the mean with an intercept, `rss` (q,).
     The slopes w of columns A of unit length move by at most ‖A⁺‖(‖δA‖ + (‖δy‖ + ‖A⁺‖‖δA‖‖y - f‖)/‖w‖) of their length,

@@ -13,6 +13,7 @@ from ml_core.distributions.base import Distribution
 from ml_core.distributions.inverse_gamma import InverseGamma
 from ml_core.distributions.normal_inverse_gamma import NormalInverseGamma
 from ml_core.distributions.student import StudentT
+from ml_core.errors import InvalidData
 from ml_core.solvers.gaussian_linear import Posterior, Prior, Sums, posterior
 
 
@@ -66,6 +67,10 @@ def learn(sums: Sums, prior: Prior, before: UnknownNoise) -> tuple[Posterior, Un
     p = posterior(sums, prior, 1.0)
     square = p.rss + p.distance
     after = UnknownNoise(before.shape + 0.5 * (sums.total - prior.flat), before.scale + 0.5 * square)
+    if after.shape <= 0:
+        raise InvalidData(f"weights that add up to {sums.total:g} leave σ² no posterior under a flat intercept: "
+                          f"noise_shape + ½(Σ weights - 1) = {after.shape:g}; raise noise_shape, or give weights that "
+                          "count rows")  # fmt: skip
     logs = p.log_evidence + 0.5 * square + before.shape * np.log(before.scale) - after.shape * np.log(after.scale)
     logs += gammaln(after.shape) - gammaln(before.shape)
     return replace(p, root=p.root * np.sqrt(after.unit), log_evidence=float(logs)), after

@@ -48,13 +48,15 @@ def minimax(A: Matrix, y: Vector, h: Vector, s: Vector) -> Minimax:
     p = A.shape[1]
     w = lstsq(A / h[:, None], y / h, check_finite=False)[0]
     batch, trace = 4 * (p + 1), []
-    chosen = _worst(np.abs(y - A @ w) / h, batch)
+    size = np.abs(y - A @ w) / h
+    chosen, least, best = _worst(size, batch), float(size.max()), w
     for step in range(1, ROUNDS + 1):
         w, t, d = _program(A[chosen], y[chosen], h[chosen])
         w, t = _polished(A[chosen], y[chosen], h[chosen], w, t, d)
         size = np.abs(y - A @ w) / h
         trace.append(t)
         progress.tick(step, None, "rounds", objective=t, excess=float(size.max() - t))
+        least, best = min((least, best), (float(size.max()), w), key=lambda pair: pair[0])
         size[chosen] = 0.0
         out = np.flatnonzero(size > t + SLACK * (1.0 + t))
         if not len(out) or progress.late():
@@ -62,6 +64,8 @@ def minimax(A: Matrix, y: Vector, h: Vector, s: Vector) -> Minimax:
         chosen = np.union1d(chosen, out[_worst(size[out], batch)])
     on = np.flatnonzero(np.abs(d) > FINE)
     rows = chosen[on]
+    if len(out):  # time is over
+        return Minimax(best, t, rows, d[on], True, step, False, trace)
     N = null_space(A[rows], rcond=1e-10) if len(rows) else np.eye(p)
     if t <= SLACK:
         w, N = lstsq(A, y, check_finite=False)[0], N[:, :0]

@@ -252,6 +252,8 @@ def _coarse(objective: Thinnable, start: Vector) -> tuple[Vector, Rough | None]:
     v, rough = _coarse(few, start)
     solution, _ = newton(few, v, tol=0.3 * objective.size**0.5, max_iter=20, rough=rough, report=False)
     kept: Reason = "gradient"
+    if solution.reason == "time":
+        return solution.w, None
     if solution.reason != kept:
         return start, None
     pace = (objective.size / len(few.X)) ** 0.5

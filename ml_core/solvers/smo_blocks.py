@@ -66,6 +66,7 @@ class Blocks(Run):
         """Whether the violation is at most tol by values of v that are exact where it matters."""
         self.margin = NEAR * tol
         if self._settle() > DRIFT * tol:
+            del self.cache  # two would be more memory than was asked for
             self._hold(self.rows)
             self.v[:] = -self.dual.c - self.rows.times(self.beta.sum(axis=0))
             self.evaluations += self.rows.n * int(np.count_nonzero(self.beta.any(axis=0)))

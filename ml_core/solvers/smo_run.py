@@ -90,13 +90,13 @@ class Dense(Run):
         """In slices, between which progress is told."""
         beta, v, d, end = self.beta.ravel(), self.v.ravel(), self.dual, self.done + most
         while self.left > 0 and self.done < end and not self.late():
-            most = min(SLICE, self.left)
+            slice_ = min(SLICE, self.left)
             steps, worst = solve_pairs(self.gram, self.diag, beta, v, d.lo.ravel(), d.hi.ravel(), d.group.ravel(),
-                                       d.groups, tol, most)  # fmt: skip
+                                       d.groups, tol, slice_)  # fmt: skip
             self.left, self.done = self.left - max(steps, 1), self.done + steps
             self.value = dual_value(d, self.beta, self.v)
             self.told(d, self.beta, self.v)
-            if worst <= tol or steps < most:
+            if worst <= tol or steps < slice_:
                 return
 
     def kernel(self, row: Index) -> Matrix:

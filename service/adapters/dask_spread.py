@@ -21,6 +21,7 @@ from typing import Any
 
 from ml_core import progress
 from ml_core.certificates import Notice
+from ml_core.numerics.memory import granted
 from service.adapters.spread_payload import Shelf, compare, facts, work
 from service.errors import EngineLost, EngineMismatch
 from service.ports import Job, Objects, Report
@@ -170,7 +171,7 @@ class DaskMapper:
                 self._look()
                 while todo and flying < IN_FLIGHT * self._threads and len(waiting) < HELD * self._threads:
                     group = [todo.popleft() for _ in range(self._group(function, len(todo)))]
-                    waiting.append(self._submit(function.__name__, packet, group))
+                    waiting.append(self._submit(function.__name__, packet, group, len(todo)))
                     waiting[-1].add_done_callback(ended.put)
                     flying += 1
                 if not waiting[0].done():
@@ -193,12 +194,16 @@ class DaskMapper:
         enough = 1 if seconds is None else int(TASK_SECONDS / max(seconds, 1e-6)) or 1
         return max(1, min(enough, left, -(-left // (IN_FLIGHT * self._threads))))
 
-    def _submit(self, name: str, packet: Any, group: list[Any]) -> Any:
+    def _submit(self, name: str, packet: Any, group: list[Any], behind: int) -> Any:
+        """With the part of the time that leaves as much for each of the items `behind`."""
         self._tasks += 1
+        left = progress.left()
+        end = float("inf") if left is None else time.time() + left
+        waves = 1.0 + behind / (len(group) * self._threads)
         key = f"{name.strip('_')}-{self._job.id}-{self._job.attempts}-{self._tasks}"
         return self._client.submit(
-            work, packet, group, facts(), gethostname(), progress.left(), key=key, pure=False,
-            priority=self._job.priority,
+            work, packet, group, facts(), gethostname(), None if left is None else left / waves, end, granted(),
+            key=key, pure=False, priority=self._job.priority,
         )  # fmt: skip
 
     def _ended(self, ended: SimpleQueue[Any]) -> int:

@@ -26,6 +26,7 @@ import numpy as np
 import ml_core
 import service
 from ml_core import naming, parallel, progress
+from ml_core.numerics.memory import grant
 from service.errors import ArtifactRejected, EngineMismatch, NotFound
 from service.ports import Objects
 
@@ -137,18 +138,27 @@ class _Unpickler(pickle.Unpickler):
 
 
 def work(
-    packet: Packet, items: Sequence[Any], job: dict[str, str], host: str, left: float | None = None
-) -> tuple[float, list[Any], list[progress.Tick | None]]:
-    """Seconds, answers of some items, and loops that ended `left` seconds after the start: one task, on one thread."""
+    packet: Packet, items: Sequence[Any], job: dict[str, str], host: str, left: float | None = None,
+    until: float = float("inf"), memory: float = float("inf"),
+) -> tuple[float, list[Any], list[progress.Tick | None]]:  # fmt: skip
+    """Seconds, answers of some items, and loops that time ended: one task, on one thread.
+
+    Time is over `left` seconds after the start, and at `until` on the clock; items have equal parts of it. `memory` are
+    the bytes that the job may use, so that what depends on them is decided as there.
+    """
     compare(job, facts(), f"the worker on {socket.gethostname()} (the job runs on {host})")
     started = time.perf_counter()
     data = packet if isinstance(packet, bytes) else _file(packet).read_bytes()
     # The bytes came over the engine's own network, or agree with the digest that did.
     function, shared, names = _Unpickler(io.BytesIO(data)).load()
+    seconds = None if left is None else max(0.0, min(left, until - time.time()))
     try:
-        with (naming.use(names), parallel.use_threads(1), parallel.use_mapper(None), progress.deadline(left),
-              progress.cut_short() as cut):  # fmt: skip
-            answers = [function(item, *shared) for item in items]
+        with (naming.use(names), parallel.use_threads(1), parallel.use_mapper(None), grant(memory),
+              progress.deadline(seconds), progress.cut_short() as cut):  # fmt: skip
+            answers = []
+            for k, item in enumerate(items):
+                with progress.share(len(items) - k):
+                    answers.append(function(item, *shared))
     except MemoryError as hunger:
         raise MemoryError(f"a worker on {socket.gethostname()} ran out: {hunger}") from hunger
     return time.perf_counter() - started, answers, cut

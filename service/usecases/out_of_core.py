@@ -80,7 +80,8 @@ def _refusal(estimator: Estimator, request: Json, needed: int, limits: Limits) -
     if not chunkable(estimator):
         able = sorted(name for name, a in algorithms().items() if a.cls.task == estimator.task and chunkable(a.cls))
         instead = f", or choose an algorithm that learns from chunks: {', '.join(able)}" if able else ""
-        smaller = ", set approximation to nystroem or auto" if hasattr(estimator, "approximation") else ""
+        whole = getattr(estimator, "approximation", "") == "none"
+        smaller = ", set approximation to nystroem or auto" if whole else ""
         return _too_large(needed, limits, f"raise the limit{smaller}, take fewer rows{instead}")
     if (request.get("validation") or {}).get("method", "none") not in ("none", "split_column"):
         advice = ("hold rows out by a split column, leave validation out and score the model on a dataset of its own, "

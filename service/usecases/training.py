@@ -168,7 +168,8 @@ class Training:
                 validation = validate(request, self.datasets, estimator, data, plan, stages.next)
         with naming.use(names):
             diagnostics = estimator.diagnostics(*arguments(estimator, data))
-        diagnostics.warnings += [time_notice("fits of the validation", cut)] if cut else []
+        if cut:
+            diagnostics.warnings.append(time_notice("fits of the validation", cut, "the scores are of shorter fits"))
         train = metrics(estimator, data.X, data.y, data.weights)
         if held is not None:
             validation = average([metrics(estimator, held.X, held.y, held.weights)])

@@ -109,7 +109,8 @@ def _left_out(request: Json, fitted: Any, data: Prepared) -> Scores:
     told, rows = ~unknown, np.arange(n)
     y, s = np.asarray(data.y), data.weights
     scores = [scores_of(_Told(), found[told], y[told], None if s is None else s[told])] if told.any() else []
-    scores += [score(request, data, rows[rows != i], rows[[i]]) for i in np.flatnonzero(unknown)]
+    apart = np.flatnonzero(unknown)
+    scores += [_in_turn(len(apart) - k, request, data, rows[rows != i], rows[[i]]) for k, i in enumerate(apart)]
     return reduce(Scores.merge, scores)
 
 
