@@ -15,6 +15,7 @@ from ml_core.notices import MORE_TIME, TIME
 from ml_core.parallel import ordered_map, use_threads
 from ml_core.registry import algorithms, build
 from ml_core.solvers.base import Solution
+from ml_core.solvers.separation import Margins, program, separation
 from ml_core.sums import fit_chunks
 from tests.checks import answers, fresh, same_answers
 from tests.rows import all_rows, data
@@ -233,3 +234,46 @@ def test_the_climb_over_all_rows_has_its_share(monkeypatch: pytest.MonkeyPatch) 
     with progress.deadline(80.0):
         build({"algorithm": "gaussian_process_regression", "params": {"n_restarts": 2}}).fit(X, X[:, 0])
     assert left[0] <= 80 / 4
+
+
+def labels(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """n × d normal columns, and labels that they do not tell."""
+    r = np.random.default_rng(seed)
+    return r.normal(size=(n, d)), r.integers(0, 2, n)
+
+
+def test_the_search_for_separation_ends_when_time_is_over() -> None:
+    X, codes = labels(40, 60, 17)
+    hint = np.zeros((60, 1))
+    assert separation(X, codes, 2, hint).kind == "complete"
+    with progress.cut_short() as cut, progress.deadline(0.0):
+        assert separation(X, codes, 2, hint).kind == "none"
+    assert cut
+    assert cut[0] is not None
+    assert cut[0].unit == "separation checks"
+
+
+def test_a_program_that_separates_is_itself_cut_short() -> None:
+    """1000 rows in 550 columns can be separated, which takes the simplex method several seconds to find."""
+    X, codes = labels(1000, 550, 18)
+    margins = Margins(X, codes, 2)
+    with progress.deadline(0.02):
+        assert program(margins.constraints(np.arange(1000)), np.zeros(550), common=True) is None
+
+
+def test_a_perceptron_out_of_time_does_not_say_that_nothing_separates() -> None:
+    X, codes = labels(200, 3, 19)
+    params = {"max_epochs": 3}
+    mixed = build({"algorithm": "perceptron", "params": params}).fit(X, codes)
+    assert "not_separable" in {n.code for n in mixed.notices_}
+    cut = late("perceptron", params, X, codes)
+    assert {n.code for n in cut.notices_} == {"not_converged", TIME}
+    assert told_and_consistent(cut, X, codes)
+
+
+def test_a_late_logistic_fit_of_many_columns_does_not_search_on() -> None:
+    X, codes = labels(600, 200, 20)
+    told_and_consistent(late("logistic_regression", {}, X, codes), X, codes)
+    with progress.cut_short() as cut, progress.deadline(0.0):
+        build({"algorithm": "logistic_regression", "params": {}}).fit(X, codes)
+    assert [t.unit for t in cut if t is not None][-1] == "separation checks"

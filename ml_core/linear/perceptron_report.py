@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear import linear_decisions
@@ -31,14 +32,17 @@ def remark(m: Perceptron, runs: list[Run], X: Matrix, signs: list[Vector]) -> No
          "the answer has the fewest wrong rows of all epochs" if m.answer == "pocket" else
          "cannot be separated by a plane, so the corrections would never end",
          "add features, or use logistic regression or a support vector machine"),
-        ("unknown", "not_converged", "were not separated within max_epochs; whether they can be was not looked for, "
-         "the table is too large", "raise max_epochs, or use logistic regression"),
+        ("unknown", "not_converged", "were not separated within max_epochs; whether they can be was not found out, "
+         "the table is too large for the time", "raise max_epochs, or use logistic regression"),
     ):  # fmt: skip
         found = [q for q in open_ if kinds[q] == kind]
         if found:
             which = "the classes" if len(runs) == 1 else "a class and the rest (" + ", ".join(
                 repr(names[positive[q]]) for q in found) + ")"  # fmt: skip
-            m._note(code, f"{which} {text}", advice)
+            if code == "not_converged":
+                m._note_short(f"{which} {text}", advice)
+            else:
+                m._note(code, f"{which} {text}", advice)
 
 
 def _separable(m: Perceptron, X: Matrix, t: Vector, w: Vector) -> str:
@@ -55,7 +59,9 @@ def _separable(m: Perceptron, X: Matrix, t: Vector, w: Vector) -> str:
         Z, hint = X / unit, w[:-1] * unit
     top = np.abs(hint).max()
     found = apart(Margins(Z, (t > 0).astype(np.int64), 2), (hint / top if top > 0 else hint)[:, None])
-    return "none" if found is None else "complete"
+    if found is None:
+        return "unknown" if progress.late() else "none"
+    return "complete"
 
 
 def report(m: Perceptron, X: Matrix, y: Codes, s: Vector) -> Diagnostics:

@@ -33,7 +33,8 @@ def separation(Z: Matrix, codes: Codes, K: int, hint: Matrix) -> Separation:
     """Search V (D, K-1), |V| ≤ 1, with u_y - u_k ≥ 0 for every row and k ≠ y, u = (0, Z V), and > 0 for some.
 
     Two programs: first the widest common margin (complete separation), then the largest sum of margins (quasi). Rows
-    enter as they are violated, the hardest under `hint` (a fit so far) first. Z (n, D) should be well scaled.
+    enter as they are violated, the hardest under `hint` (a fit so far) first. Z (n, D) should be well scaled. When time
+    is over the answer is `none`.
 
     References
     ----------
@@ -50,7 +51,7 @@ def separation(Z: Matrix, codes: Codes, K: int, hint: Matrix) -> Separation:
 
 
 def apart(problem: Margins, hint: Matrix) -> Matrix | None:
-    """The V of the widest common margin, where every row has one: complete separation; otherwise None."""
+    """The V of the widest common margin, where every row has one: complete separation; None else and out of time."""
     widest = problem.solve(hint, common=True)
     return widest if widest is not None and problem.of(widest).min() > MARGIN else None
 
@@ -80,11 +81,13 @@ class Margins:
         return (self.Z[rows][:, :, None] * sign[:, None, 1:]).reshape(len(picked), self.total.size)
 
     def solve(self, hint: Matrix, *, common: bool) -> Matrix | None:
-        """The V of the program with no violated margin, or None when there is none."""
+        """The V of the program with no violated margin, or None when there is none or time is over."""
         picked = np.argsort(self.of(hint), kind="stable")[:BATCH]
         gain = gain_of(self.total, common=common)
         for step in range(ROUNDS):
             progress.tick(step, ROUNDS, "separation checks")
+            if progress.late():
+                return None
             found = program(self.constraints(picked), gain, common=common)
             if found is None:
                 return None
@@ -104,10 +107,15 @@ def gain_of(total: Matrix, *, common: bool) -> Vector:
 
 
 def program(A: Matrix, gain: Vector, *, common: bool) -> Vector | None:
-    """The flat V, |V| ≤ 1, of least gain and largest common margin with A V ≥ that margin (0 unless `common`)."""
+    """The flat V, |V| ≤ 1, of least gain and largest common margin with A V ≥ that margin (0 unless `common`).
+
+    None where there is none, or the time that is left does not suffice; one of 1000 rows and columns takes minutes.
+    """
+    seconds = progress.left()
     A = np.hstack([-A, np.full((len(A), 1), float(common))])
     bounds = [(-1.0, 1.0)] * len(gain) + [(0.0, 1.0)]
-    out = linprog(np.append(gain, -float(common)), A_ub=A, b_ub=np.zeros(len(A)), bounds=bounds, method="highs")
+    out = linprog(np.append(gain, -float(common)), A_ub=A, b_ub=np.zeros(len(A)), bounds=bounds, method="highs",
+                  options={} if seconds is None else {"time_limit": seconds})  # fmt: skip
     if out.status != 0 or (common and -out.fun <= MARGIN):
         return None
     return np.asarray(out.x[:-1])

@@ -80,10 +80,12 @@ def separation_by_sums(frame: Frame, hint: Matrix) -> Steps[Separation]:
 
 
 def _search(frame: Frame, first: Hard, *, common: bool) -> Steps[tuple[Matrix, Hard] | None]:
-    """The V of the program with no violated margin, and its margins; None when there is none."""
+    """The V of the program with no violated margin, and its margins; None when there is none or time is over."""
     A, gain = np.unique(first.rows, axis=0), gain_of(first.total, common=common)
     for step in range(ROUNDS):
         progress.tick(step, ROUNDS, "separation checks")
+        if progress.late():
+            return None
         V = program(A, gain, common=common)
         if V is None:
             return None
