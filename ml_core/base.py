@@ -55,7 +55,7 @@ class Estimator(Notes):
     min_rows: ClassVar[int] = 1
     largest: ClassVar[float] = float("inf")  # magnitude of a cell that fit takes; classes that sum squares set SQUARES
     complexity: ClassVar[str] = "O(n d)"
-    tags: ClassVar[tuple[str, ...]] = ()
+    tags: ClassVar[tuple[str, ...]] = ()  # one of each question of `ml_core.tags`, then free words
     sparse: ClassVar[bool] = False  # X may be scipy.sparse: a csr_array arrives
     remedy: ClassVar[str] = REMEDY  # advice of the notice that a certificate fails
     example_params: ClassVar[dict[str, Any]] = {}

@@ -21,6 +21,7 @@ from ml_core.capabilities import capabilities
 from ml_core.errors import Cancelled, InvalidData, InvalidParameter, NotFittedError
 from ml_core.parallel import use_threads
 from ml_core.registry import build, find, spec_of
+from ml_core.tags import by_question
 from tests.rows import Row
 
 QUERIES = ("predict", "predict_proba", "predict_log_proba", "decision_function", "transform", "score_samples")
@@ -249,7 +250,8 @@ def is_documented(row: Row) -> None:
     assert entry.description
     assert entry.references, "no source"
     assert entry.cls.complexity
-    assert entry.cls.tags
+    assert len(set(entry.cls.tags)) == len(entry.cls.tags)
+    assert [len(found) for found in by_question(entry.cls.tags).values()] == [1, 1, 1], "one tag of each question"
     for name, schema in entry.params_schema().get("properties", {}).items():
         assert schema.get("description"), f"{name} has no description"
     build(entry.example())

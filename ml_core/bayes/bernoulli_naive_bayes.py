@@ -44,7 +44,7 @@ class BernoulliNaiveBayes(Additive, Weighted, Generative, SamplesByClass, Classi
     """
 
     complexity = "O(n d)"
-    tags = ("parametric", "generative")
+    tags = ("parametric", "generative", "low_capacity")
     example_params: ClassVar[dict[str, Any]] = {"binarize": 40.0}
     accepts = Follows("binary", lambda model: "binary" if model.binarize is None else "real")
 

@@ -56,7 +56,7 @@ class BetaBernoulli(Additive, Weighted, Samples, HasPosterior, HasParameterPoste
     """
 
     complexity = "O(n d)"
-    tags = ("parametric", "generative", "bayesian")
+    tags = ("parametric", "generative", "low_capacity", "bayesian")
     example_params: ClassVar[dict[str, Any]] = {"a": 2.0, "b": 2.0}
     accepts = Follows("binary", lambda model: "binary" if model.binarize is None else "real")
 

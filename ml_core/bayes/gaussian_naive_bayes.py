@@ -48,7 +48,7 @@ class GaussianNaiveBayes(Additive, Weighted, Generative, SamplesByClass, Classif
     """
 
     complexity = "O(n d)"
-    tags = ("parametric", "generative", "extension")
+    tags = ("parametric", "generative", "low_capacity", "extension")
     largest = SQUARES
 
     sums_: Annotated[ByClass, "moments of the columns over the rows seen of each class"]

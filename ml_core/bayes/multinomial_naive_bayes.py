@@ -72,7 +72,7 @@ class MultinomialNaiveBayes(Additive, Weighted, Generative, Classifier):
     """
 
     complexity = "O(n d)"
-    tags = ("parametric", "generative", "extension")
+    tags = ("parametric", "generative", "low_capacity", "extension")
     accepts = "nonnegative"
     largest = 1e160
 

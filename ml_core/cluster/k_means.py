@@ -52,7 +52,7 @@ class KMeans(Weighted, Clusterer, Transformer):
 
     task = "clustering"  # type: ignore[assignment]
     complexity = "O(n k d) per iteration and start"
-    tags = ("non_parametric", "unsupervised")
+    tags = ("parametric", "direct", "high_capacity", "unsupervised")
     largest = SQUARES
 
     cluster_centers_: Annotated[Matrix, "(k, d) means of the clusters"]

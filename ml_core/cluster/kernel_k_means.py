@@ -49,7 +49,7 @@ class KernelKMeans(Landmarked, Weighted, Clusterer):
     matrices, noun = 3.0, "kernel k-means"
     largest = SQUARES
     complexity = "O(n² k) per sweep and start"
-    tags = ("nonparametric", "kernel", "unsupervised")
+    tags = ("non_parametric", "direct", "high_capacity", "kernel", "unsupervised")
 
     expansion_: Annotated[Expansion, "-2 × the products with every mean, and α"]
     kernel_: Annotated[Kernel, "kernel in use"]

@@ -47,7 +47,7 @@ class KernelPCA(Landmarked, Weighted, Transformer):
     matrices, noun = 5.0, "kernel principal component analysis"
     largest = SQUARES
     complexity = "O(n³)"
-    tags = ("nonparametric", "kernel", "unsupervised")
+    tags = ("non_parametric", "direct", "high_capacity", "kernel", "unsupervised")
 
     kernel_: Annotated[Kernel, "kernel in use"]
     rows_: Annotated[Matrix, "(n, d) training rows, or the landmarks"]

@@ -47,7 +47,7 @@ class PrincipalComponentAnalysis(Additive, Weighted, Inverts, Transformer):
 
     task = "dimension_reduction"  # type: ignore[assignment]
     complexity = "O(n d min(n, d))"
-    tags = ("parametric", "unsupervised")
+    tags = ("parametric", "direct", "low_capacity", "unsupervised")
     largest = SQUARES
     min_rows = 2
 

@@ -57,7 +57,7 @@ class LinearDiscriminantAnalysis(Additive, Weighted, Generative, SamplesByClass,
     """
 
     complexity = "O(n d² + d³)"
-    tags = ("parametric", "generative", "linear")
+    tags = ("parametric", "generative", "low_capacity", "linear")
     largest = SQUARES
 
     sums_: Annotated[ByClass, "moments of the rows seen of each class"]

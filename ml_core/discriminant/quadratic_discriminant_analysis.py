@@ -45,7 +45,7 @@ class QuadraticDiscriminantAnalysis(Additive, Weighted, Generative, SamplesByCla
     """
 
     complexity = "O(n d² + K d³)"
-    tags = ("parametric", "generative")
+    tags = ("parametric", "generative", "low_capacity")
     largest = SQUARES
 
     sums_: Annotated[ByClass, "moments of the rows seen of each class"]

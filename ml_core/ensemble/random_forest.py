@@ -107,7 +107,7 @@ class RandomForestClassifier(ForestParts, Weighted, HasProba, Classifier):
     """
 
     complexity = "O(T n m log n)"
-    tags = ("non_parametric", "discriminative", "ensemble")
+    tags = ("non_parametric", "discriminative", "high_capacity", "ensemble")
     queue = "long"
     example_params: ClassVar[dict[str, Any]] = {"n_estimators": 20}
 

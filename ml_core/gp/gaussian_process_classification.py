@@ -74,7 +74,10 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
     remedy = "weights near 1 and columns near 0 help; or give the hyperparameters"
     largest = SQUARES
     complexity = "O(C n³) per Newton step, C functions; O(C² n m²) with m inducing rows"
-    tags = ("nonparametric", "kernel", "bayesian", "probabilistic", "smooth", "extension")
+    tags = (
+        "non_parametric", "discriminative", "high_capacity", "kernel", "bayesian", "probabilistic", "smooth",
+        "extension",
+    )  # fmt: skip
     example_params = {"n_restarts": 0}  # noqa: RUF012 - annotated ClassVar in the base
 
     surface_: Annotated[LatentSurface | SparseLatent, "approximate posterior over the scores"]

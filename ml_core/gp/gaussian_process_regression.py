@@ -66,7 +66,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
     largest = SQUARES
     complexity = "O(n³) per evaluation; O(n m²) with m inducing rows"
     draws = "functions"
-    tags = ("nonparametric", "kernel", "bayesian", "probabilistic", "smooth")
+    tags = ("non_parametric", "discriminative", "high_capacity", "kernel", "bayesian", "probabilistic", "smooth")
 
     surface_: Annotated[Surface, "posterior over functions"]
     kernel_: Annotated[Kernel, "kernel in use, its variance within"]

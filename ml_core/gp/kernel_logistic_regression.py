@@ -53,7 +53,7 @@ class KernelLogisticRegression(Landmarked, Weighted, HasProba, Scores, Classifie
     remedy = "raise alpha, or lower weights: scores are sums of s(y - p)/alpha times the kernel, and lose its digits"
     largest = SQUARES
     complexity = "O(n r²) per step, r the rank of the kernel matrix"
-    tags = ("nonparametric", "kernel", "discriminative", "probabilistic")
+    tags = ("non_parametric", "discriminative", "high_capacity", "kernel", "probabilistic")
 
     expansion_: Annotated[Expansion, "scores: rows, dual weights and intercepts"]
     dual_coef_: Annotated[Matrix, "(n, 1) or (n, K) dual weights a; of the landmarks where these stand in"]

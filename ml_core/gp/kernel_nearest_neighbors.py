@@ -65,7 +65,6 @@ class _Neighbors:
 
     largest: ClassVar[float] = SQUARES
     complexity: ClassVar[str] = "O(n r d) per n queries among r rows"
-    tags: ClassVar[tuple[str, ...]] = ("nonparametric", "kernel", "lazy")
     kernel: Any
     n_neighbors: int
     weights: str
@@ -121,6 +120,8 @@ class KernelNearestNeighbors(_Neighbors, HasProba, Classifier):
     Cover, Hart (1967), Nearest neighbor pattern classification, IEEE Trans. Information Theory 13(1).
     """
 
+    tags = ("non_parametric", "discriminative", "high_capacity", "kernel", "lazy")
+
     codes_: Annotated[Codes, "(r,) classes of the rows"]
 
     def __init__(self, *, kernel: Similarity = None, n_neighbors: Count = 5, weights: Votes = "uniform") -> None:
@@ -167,6 +168,8 @@ class KernelNearestNeighborsRegression(_Neighbors, MultiOutput, Regressor):
     Yu, Ji, Zhang (2002), Kernel nearest-neighbor algorithm, Neural Processing Letters 15.
     Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, section 2.3.2.
     """
+
+    tags = ("non_parametric", "direct", "high_capacity", "kernel", "lazy")
 
     targets_: Annotated[Matrix | Vector, "(r,) or (r, q) targets of the rows"]
 

@@ -44,7 +44,7 @@ class KernelPerceptron(Scores, Classifier):
     queue = "long"
     largest = SQUARES
     complexity = "O(n² d + n · corrections)"
-    tags = ("nonparametric", "kernel", "discriminative", "online")
+    tags = ("non_parametric", "direct", "high_capacity", "kernel", "online")
     example_params = {"max_epochs": 50}  # noqa: RUF012 - annotated ClassVar in the base
 
     expansion_: Annotated[Expansion, "scores: rows with a weight, and their weights"]

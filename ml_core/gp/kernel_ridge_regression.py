@@ -52,7 +52,7 @@ class KernelRidgeRegression(Landmarked, MultiOutput, Weighted, Regressor):
     remedy = "raise alpha: where it is small beside the kernel's values, rounding decides the weights"
     largest = SQUARES
     complexity = "O(n³ + n² d)"
-    tags = ("nonparametric", "kernel", "discriminative", "closed_form")
+    tags = ("non_parametric", "direct", "high_capacity", "kernel", "closed_form")
 
     expansion_: Annotated[Expansion, "f: rows, dual weights and intercept"]
     dual_coef_: Annotated[Matrix | Vector, "(n,) or (n, q) dual weights a; of the landmarks where these stand in"]

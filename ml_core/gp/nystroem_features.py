@@ -42,7 +42,7 @@ class NystroemFeatures(Weighted, Transformer):
 
     largest = SQUARES
     complexity = "O(n m (d + m))"
-    tags = ("basis", "kernel", "extension")
+    tags = ("parametric", "direct", "high_capacity", "basis", "kernel", "extension")
 
     kernel_: Annotated[Kernel, "kernel in use"]
     rows_: Annotated[Matrix, "(m, d) Z"]

@@ -65,7 +65,7 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
     largest = SQUARES
     complexity = "O(n d² + d³)"
     draws = "coefficients"
-    tags = ("parametric", "discriminative", "linear", "bayesian", "closed_form")
+    tags = ("parametric", "discriminative", "low_capacity", "linear", "bayesian", "closed_form")
 
     coef_: Annotated[Vector, "(d,) posterior mean slopes"]
     intercept_: Annotated[float, "posterior mean of the intercept"]

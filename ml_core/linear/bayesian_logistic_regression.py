@@ -62,7 +62,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
     """
 
     draws = "coefficients"
-    tags = ("parametric", "discriminative", "linear", "probabilistic", "bayesian")
+    tags = ("parametric", "discriminative", "low_capacity", "linear", "probabilistic", "bayesian")
 
     alpha_: Annotated[float, "precision of each slope's prior, in use"]
     center_: Annotated[Vector, "(d,) the point around which scores are computed"]

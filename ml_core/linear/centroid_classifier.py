@@ -41,7 +41,7 @@ class CentroidClassifier(Additive, Weighted, Scores, Classifier):
     """
 
     complexity = "O(n d)"
-    tags = ("parametric", "direct", "linear", "closed_form")
+    tags = ("parametric", "direct", "low_capacity", "linear", "closed_form")
     largest = SQUARES
 
     sums_: Annotated[ByClass, "means and variances of the columns over the rows seen of each class"]

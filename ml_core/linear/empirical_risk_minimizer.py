@@ -49,7 +49,7 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
     """
 
     complexity = "that of the algorithm it equals; else O(n d) a step"
-    tags = ("parametric", "direct", "linear")
+    tags = ("parametric", "direct", "high_capacity", "linear")
 
     equals_: Annotated[str, "the algorithm that this choice is, empty where it has no name"]
     model_: Annotated[Any, "the fit by that algorithm, where it is used"]

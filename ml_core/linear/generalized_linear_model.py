@@ -60,7 +60,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
 
     largest = SQUARES
     complexity = "O(n d²) per Hessian, O(n d) per gradient"
-    tags = ("parametric", "discriminative", "linear", "probabilistic")
+    tags = ("parametric", "discriminative", "low_capacity", "linear", "probabilistic")
     example_params = {"family": "gaussian", "alpha": 0.0}  # noqa: RUF012 - annotated ClassVar in the base
 
     coef_: Annotated[Vector, "(d,) slopes, predictor units per feature unit"]

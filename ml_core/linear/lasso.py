@@ -49,7 +49,7 @@ class Lasso(Weighted, MultiOutput, Regressor):
 
     largest = SQUARES
     complexity = "O(k n d), k working sets"
-    tags = ("parametric", "discriminative", "linear", "sparse")
+    tags = ("parametric", "discriminative", "low_capacity", "linear", "sparse")
 
     coef_: Annotated[Any, "(d,) or (q, d) slopes, target units per feature unit"]
     intercept_: Annotated[Any, "number or (q,), value at X = 0"]

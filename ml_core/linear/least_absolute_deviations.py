@@ -44,6 +44,7 @@ class LeastAbsoluteDeviations(KinkedRegression):
     """
 
     complexity = "O(n d²) a step, some 20 steps"
+    tags = ("parametric", "discriminative", "low_capacity", "linear", "robust")
 
     laplace_scale_: Annotated[float, "mean absolute residual, target units"]
 

@@ -59,7 +59,7 @@ class LeastMeanSquares(Updates, Weighted, Regressor):
 
     largest = SQUARES
     complexity = "O(n d) an epoch"
-    tags = ("parametric", "direct", "linear", "sequential")
+    tags = ("parametric", "direct", "low_capacity", "linear", "sequential")
 
     coef_: Annotated[Vector, "(d,) slopes, target units per feature unit"]
     intercept_: Annotated[float, "value at X = 0"]

@@ -43,7 +43,7 @@ class LeastSquaresClassifier(Additive, Weighted, Scores, Classifier):
     """
 
     complexity = "O(n d² + n d K)"
-    tags = ("parametric", "direct", "linear", "closed_form")
+    tags = ("parametric", "direct", "low_capacity", "linear", "closed_form")
     largest = SQUARES
 
     sums_: Annotated[LinearSums, "a triangular root of the scatter of columns and indicators"]

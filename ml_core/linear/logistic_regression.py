@@ -60,7 +60,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     """
 
     complexity = "O(n d² K²) per Hessian, O(n d K) per gradient"
-    tags: ClassVar[tuple[str, ...]] = ("parametric", "discriminative", "linear", "probabilistic")
+    tags: ClassVar[tuple[str, ...]] = ("parametric", "discriminative", "low_capacity", "linear", "probabilistic")
     largest = LARGEST
     example_params = {"alpha": 1.0}  # noqa: RUF012 - annotated ClassVar in the base
 

@@ -37,7 +37,7 @@ class MinimaxRegression(ResidualRegression):
     """
 
     complexity = "O(n d) a round, some ten rounds"
-    tags: ClassVar[tuple[str, ...]] = ("parametric", "direct", "linear")
+    tags: ClassVar[tuple[str, ...]] = ("parametric", "direct", "low_capacity", "linear")
 
     bound_: Annotated[float, "the least largest (weighted) residual, target units"]
 

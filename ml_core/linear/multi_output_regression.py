@@ -28,7 +28,7 @@ class MultiOutputRegression(LinearRegression):
     """
 
     complexity = "O(n d² + n d q)"
-    tags = ("parametric", "discriminative", "linear", "closed_form")
+    tags = ("parametric", "discriminative", "low_capacity", "linear", "closed_form")
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class Perceptron(Updates, Weighted, Scores, Classifier):
     """
 
     complexity = "O(n d) per epoch"
-    tags = ("parametric", "direct", "linear", "online")
+    tags = ("parametric", "direct", "low_capacity", "linear", "online")
     largest = SQUARES
 
     coef_: Annotated[Matrix, "(1, d) of two classes, else (K, d): slopes of the scores"]

@@ -45,7 +45,7 @@ class PolynomialRegression(Weighted, MultiOutput, Regressor):
     """
 
     complexity = "O(n C(d + degree, degree)²)"
-    tags = ("parametric", "discriminative", "linear", "basis", "closed_form")
+    tags = ("parametric", "discriminative", "high_capacity", "linear", "basis", "closed_form")
 
     middle_: Annotated[Vector, "(d,) what is subtracted from the columns"]
     half_: Annotated[Vector, "(d,) what the rest is divided by"]

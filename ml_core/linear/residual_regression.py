@@ -16,7 +16,7 @@ class ResidualRegression(Weighted, Regressor):
     """f(x) = offset + (x - center)ᵀw for a loss of the residual; needs fit_intercept and weight_kind as parameters."""
 
     largest = SQUARES
-    tags: ClassVar[tuple[str, ...]] = ("parametric", "discriminative", "linear", "robust")
+    tags: ClassVar[tuple[str, ...]] = ("parametric", "direct", "low_capacity", "linear", "robust")
 
     fit_intercept: bool
     weight_kind: Literal["frequency", "precision"]

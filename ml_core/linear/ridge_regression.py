@@ -45,7 +45,7 @@ class RidgeRegression(PenalisedSquares):
 
     largest = SQUARES
     complexity = "O(n d²)"
-    tags = ("parametric", "discriminative", "linear", "closed_form")
+    tags = ("parametric", "discriminative", "low_capacity", "linear", "closed_form")
 
     coef_: Annotated[Vector, "(d,) or (q, d) slopes, target units per feature unit"]
     intercept_: Annotated[Any, "number or (q,), value at X = 0"]

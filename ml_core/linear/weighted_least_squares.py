@@ -33,7 +33,7 @@ class WeightedLeastSquares(LinearRegression):
     """
 
     complexity = "O(n d²)"
-    tags = ("parametric", "discriminative", "linear", "closed_form")
+    tags = ("parametric", "discriminative", "low_capacity", "linear", "closed_form")
 
     def __init__(
         self,

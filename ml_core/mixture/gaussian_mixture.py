@@ -62,7 +62,7 @@ class GaussianMixture(Weighted, HasProba, HasPosterior, Samples, Density):
 
     queue = "long"
     complexity = "O(n K d²) per iteration and start"
-    tags = ("parametric", "generative", "soft_clustering")
+    tags = ("parametric", "generative", "high_capacity", "soft_clustering")
     largest = SQUARES
     example_params: ClassVar[dict[str, Any]] = {"n_components": 3}
 

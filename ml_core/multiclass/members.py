@@ -19,6 +19,7 @@ from ml_core.capabilities import Delegated, Follows
 from ml_core.class_weights import class_weights
 from ml_core.errors import InvalidData, InvalidParameter, Issue, placed
 from ml_core.linear.logistic_regression import LogisticRegression
+from ml_core.tags import composed
 from ml_core.validation import check_query
 
 SPEC = {"type": "object", "title": "estimator spec", "x-spec": "estimator"}
@@ -99,6 +100,11 @@ class Members:
     accepts = _follows("accepts", "real")
     largest = _follows("largest", float("inf"))
     queue = _follows("queue", "instant")
+    tags = composed(
+        ("composition", "multiclass"),
+        ("parametric", "discriminative", "low_capacity"),
+        lambda wrapper: [wrapper._member],
+    )
 
     predict_proba = Delegated("_member", _predict_proba)
     predict_log_proba = Delegated("_member", _predict_log_proba)

@@ -42,7 +42,6 @@ class OneVsOne(Members, Scores, Classifier):
     """
 
     complexity = "K(K-1)/2 times the member's on 2n/K rows"
-    tags = ("composition", "multiclass")
     example_params: ClassVar[dict[str, Any]] = {
         "estimator": {"algorithm": "logistic_regression", "params": {"alpha": 1.0}}
     }

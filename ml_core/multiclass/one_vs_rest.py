@@ -40,7 +40,6 @@ class OneVsRest(Members, Scores, Classifier):
     """
 
     complexity = "K times the member's"
-    tags = ("composition", "multiclass")
     example_params: ClassVar[dict[str, Any]] = {
         "estimator": {"algorithm": "logistic_regression", "params": {"alpha": 1.0}}
     }

@@ -26,7 +26,7 @@ class AxisAlignedQuadricLift(FixedMap, Weighted, Inverts, Transformer):
     """
 
     complexity = "O(n d)"
-    tags = ("deterministic", "basis")
+    tags = ("parametric", "direct", "low_capacity", "deterministic", "basis")
     largest = SQUARES
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ class GaussianBasis(Centred, Weighted, Transformer):
     """
 
     complexity = "O(n d m)"
-    tags = ("basis", "localised")
+    tags = ("parametric", "direct", "high_capacity", "basis", "localised")
     largest = SQUARES
 
     centers_: Annotated[Matrix, "(m, d) centres, in units of the columns"]

@@ -41,7 +41,7 @@ class GaussianTaylorFeatures(FixedMap, Weighted, Transformer):
     """
 
     complexity = "O(n C(d + terms - 1, d))"
-    tags = ("deterministic", "basis", "kernel")
+    tags = ("parametric", "direct", "high_capacity", "deterministic", "basis", "kernel")
     largest = SQUARES
     example_params: ClassVar[dict[str, Any]] = {"terms": 6, "scale": 5000.0}
 

@@ -88,7 +88,7 @@ class OneHotEncoder(Additive, Weighted, Inverts, Transformer):
     """
 
     complexity = "O(n d log n)"
-    tags = ("encoding",)
+    tags = ("parametric", "direct", "high_capacity", "encoding")
     accepts = "levels"
 
     sums_: Annotated[LevelSums, "levels of the rows seen, and their weights"]

@@ -19,6 +19,7 @@ from ml_core.params import nested
 from ml_core.preprocessing import pipeline_chunks
 from ml_core.registry import algorithm
 from ml_core.sums import chunkable
+from ml_core.tags import composed
 from ml_core.validation import check_query
 
 
@@ -105,7 +106,6 @@ class Pipeline(Estimator):
     """
 
     complexity = "the sum over the steps"
-    tags = ("composition",)
     example_params: ClassVar[dict[str, Any]] = {
         "steps": [{"algorithm": "standard_scaler", "params": {}}, {"algorithm": "linear_regression", "params": {}}]
     }
@@ -118,6 +118,7 @@ class Pipeline(Estimator):
     sampled_rows_ = _of_last("sampled_rows_", None)
     supervised = Follows(True, lambda pipe: any(s.supervised for s in pipe._parts))
     accepts = Follows("real", lambda pipe: pipe._parts[0].accepts if pipe._parts else "real")
+    tags = composed(("composition",), ("parametric", "discriminative", "low_capacity"), lambda pipe: pipe._parts)
     queue = Follows("instant", lambda pipe: "long" if any(s.queue == "long" for s in pipe._parts) else "instant")
 
     predict = Delegated("_final")
@@ -274,8 +275,7 @@ class Pipeline(Estimator):
         flops = memory = held = 0.0
         for step in self._parts:
             own = step.cost(n, d, k)
-            flops += own.flops
-            memory = max(memory, held + own.memory_bytes)
+            flops, memory = flops + own.flops, max(memory, held + own.memory_bytes)
             d = _width(step, d)
             held = 8.0 * n * d
         return Cost(flops, memory)

@@ -35,7 +35,7 @@ class PolynomialFeatures(FixedMap, Weighted, Inverts, Transformer):
     """
 
     complexity = "O(n C(d + degree, degree))"
-    tags = ("deterministic", "basis")
+    tags = ("parametric", "direct", "high_capacity", "deterministic", "basis")
 
     monomials_: Annotated[Monomials, "the monomials, each by an earlier one and a column"]
 

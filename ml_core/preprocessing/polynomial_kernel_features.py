@@ -36,7 +36,7 @@ class PolynomialKernelFeatures(FixedMap, Weighted, Transformer):
     """
 
     complexity = "O(n C(d + degree, degree))"
-    tags = ("deterministic", "basis", "kernel")
+    tags = ("parametric", "direct", "high_capacity", "deterministic", "basis", "kernel")
 
     monomials_: Annotated[Monomials, "all monomials up to the degree"]
     factors_: Annotated[Vector, "(k,) factor of each column"]

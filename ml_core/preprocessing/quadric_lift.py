@@ -27,7 +27,7 @@ class QuadricLift(FixedMap, Weighted, Inverts, Transformer):
     """
 
     complexity = "O(n d²)"
-    tags = ("deterministic", "basis")
+    tags = ("parametric", "direct", "low_capacity", "deterministic", "basis")
     largest = SQUARES
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ class RandomFourierFeatures(FixedMap, Weighted, Transformer):
     """
 
     complexity = "O(n d m)"
-    tags = ("stochastic", "basis", "kernel", "extension")
+    tags = ("parametric", "direct", "high_capacity", "stochastic", "basis", "kernel", "extension")
     largest = SQUARES
     example_params: ClassVar[dict[str, Any]] = {"frequencies": 20, "scale": 5000.0}
 

@@ -39,7 +39,7 @@ class StandardScaler(Additive, Weighted, Inverts, Transformer):
     """
 
     complexity = "O(n d)"
-    tags = ("parametric",)
+    tags = ("parametric", "direct", "low_capacity")
     largest = REACH
 
     sums_: Annotated[ColumnSums, "of the rows seen"]

@@ -32,7 +32,7 @@ class TrigonometricFeatures(FixedMap, Weighted, Transformer):
     """
 
     complexity = "O(n d L)"
-    tags = ("deterministic", "basis", "kernel")
+    tags = ("parametric", "direct", "high_capacity", "deterministic", "basis", "kernel")
     largest = 1e12
 
     def __init__(

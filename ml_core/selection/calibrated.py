@@ -18,6 +18,7 @@ from ml_core.params import Seed
 from ml_core.registry import algorithm, build
 from ml_core.selection.splits import folds
 from ml_core.solvers.calibration_maps import isotonic, platt, temperature
+from ml_core.tags import composed
 
 LEAST = 1e-12
 
@@ -54,11 +55,13 @@ class Calibrated(Weighted, HasProba, Scores, Classifier):
     """
 
     complexity = "k + 1 fits of the classifier"
-    tags = ("composition", "probabilistic")
     queue = "long"
     example_params: ClassVar[dict[str, Any]] = {"estimator": {"algorithm": "soft_margin_svm", "params": {}}}
     weighted = Follows(True, lambda c: getattr(c.estimator, "weighted", True))  # type: ignore[misc]
     accepts = Follows("real", lambda c: getattr(c.estimator, "accepts", "real"))
+    tags = composed(
+        ("composition", "discriminative", "probabilistic"), ("parametric", "low_capacity"), lambda c: [c.estimator]
+    )
 
     estimator_: Classifier
     slope_: Annotated[float, "a of platt, 1/T of temperature; 1 of isotonic"]

@@ -44,7 +44,7 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
 
     queue = "long"
     complexity = "O(n d K) per round"
-    tags = ("parametric", "discriminative", "linear", "maximum_margin")
+    tags = ("parametric", "direct", "low_capacity", "linear", "maximum_margin")
     largest = SQUARES
     example_params = {"C": 1.0, "scale": True}  # noqa: RUF012 - annotated ClassVar in the base
 

@@ -36,7 +36,7 @@ class KernelRegression(Weighted, Regressor):
 
     queue = "long"
     complexity = "O(n² d) and more; prediction O(support vectors · d) per row"
-    tags = ("non_parametric", "kernel", "maximum_margin")
+    tags = ("non_parametric", "direct", "high_capacity", "kernel", "maximum_margin")
     largest = SQUARES
     min_rows = 2
 

@@ -49,7 +49,7 @@ class LiftedSVM(LinearMachines):
     """
 
     largest = SQUARES**0.5
-    tags = ("parametric", "discriminative", "basis", "maximum_margin")
+    tags = ("parametric", "direct", "high_capacity", "basis", "maximum_margin")
     example_params = {"scale": True}  # noqa: RUF012 - annotated ClassVar in the base
 
     coef_: Annotated[Matrix, "(machines, lifted d) w"]

@@ -19,7 +19,7 @@ from ml_core.svm.machine import Machine, Solving, sides
 class LinearMachines(KernelMachines):
     """Binary machines f(x) = w·x + b; support vectors are kept as row numbers with their α."""
 
-    tags = ("parametric", "discriminative", "linear", "maximum_margin")
+    tags = ("parametric", "direct", "low_capacity", "linear", "maximum_margin")
 
     coef_: Annotated[Matrix, "(machines, d) w, decision units per feature unit"]
     origin_: Annotated[Vector, "(d,) centre of the columns from which scores are counted; 0 where they lie near 0"]

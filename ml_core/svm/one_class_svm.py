@@ -42,7 +42,7 @@ class OneClassSVM(Weighted, Scores, Clusterer):
 
     queue = "long"
     complexity = "O(n² d) and more; prediction O(support vectors · d) per row"
-    tags = ("non_parametric", "kernel", "maximum_margin")
+    tags = ("non_parametric", "direct", "high_capacity", "kernel", "maximum_margin")
     largest = SQUARES
     example_params = {"nu": 0.1}  # noqa: RUF012 - annotated ClassVar in the base
 

@@ -220,6 +220,7 @@ class ModelOut(Open):
     metrics: Json | None = Field(description="Figures on training and held-out rows, never mixed.")
     warnings: list[Any] = Field(description="Facts about the fit: code, message, advice.")
     capabilities: list[str] = Field(description="What the model can do.")
+    tags: list[str] = Field(description="How textbooks classify it; a composition by what it is composed of.")
     fit_seconds: float | None = Field(description="Wall-clock seconds of the fit.")
     artifact: Json | None = Field(description="Bytes and SHA-256 of the joblib file.")
     created_at: str = Field(description="RFC 3339, UTC.")

@@ -150,6 +150,7 @@ class Training:
             "diagnostics": done.diagnostics.to_json(),
             "warnings": warnings,
             "capabilities": capabilities(estimator),
+            "tags": list(estimator.tags),
             "fit_seconds": done.seconds,
         }  # fmt: skip
 

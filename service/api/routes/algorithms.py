@@ -25,7 +25,8 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute)
 def _line(entry: Algorithm) -> Json:
     return {
         "name": entry.name, "title": entry.title, "family": entry.family, "task": entry.cls.task,
-        "capabilities": capabilities(entry.cls), "queue": entry.cls.queue, "summary": entry.summary,
+        "capabilities": capabilities(entry.cls), "queue": entry.cls.queue, "tags": list(entry.cls.tags),
+        "summary": entry.summary,
     }  # fmt: skip
 
 
@@ -42,13 +43,17 @@ def list_algorithms(
     family: Annotated[str | None, Query(description="Folder of the method.", examples=["linear"])] = None,
     task: Annotated[str | None, Query(description="What it is for.", examples=["classification"])] = None,
     capability: Annotated[str | None, Query(description="What it can do.", examples=["predictive_posterior"])] = None,
+    tag: Annotated[
+        list[str] | None, Query(description="Tags that it has, all of those given.", examples=[["discriminative"]])
+    ] = None,
     q: Annotated[str | None, Query(description="Words in the name or summary.")] = None,
 ) -> Response:
-    """Every algorithm that can be fitted, filtered by family, task, capability or words."""
+    """Every algorithm that can be fitted, filtered by family, task, capability, tags or words."""
     items = [_line(a) for a in algorithms().values()]
     for field, wanted in (("family", family), ("task", task)):
         items = [i for i in items if wanted is None or i[field] == wanted]
     items = [i for i in items if capability is None or capability in i["capabilities"]]
+    items = [i for i in items if set(tag or ()) <= set(i["tags"])]
     items = [i for i in items if q is None or q.lower() in f"{i['name']} {i['title']} {i['summary']}".lower()]
     return json_response({"items": items, "next_cursor": None})
 
@@ -60,7 +65,7 @@ def get_algorithm(name: AlgorithmName) -> Response:
     entry = _entry(name)
     return json_response(_line(entry) | {
         "description": entry.description, "params_schema": entry.params_schema(),
-        "default_params": entry.default_params(), "complexity": entry.cls.complexity, "tags": list(entry.cls.tags),
+        "default_params": entry.default_params(), "complexity": entry.cls.complexity,
         "references": list(entry.references), "example": fit_example(entry),
     })  # fmt: skip
 
