@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ml_core.arrays import Matrix
-from ml_core.base import SQUARES, Transformer
+from ml_core.base import SQUARES, Cost, Transformer
 from ml_core.capabilities import Weighted
 from ml_core.kernels.stationary import RBFKernel
 from ml_core.params import Seed
@@ -53,6 +53,11 @@ class RandomFourierFeatures(FixedMap, Weighted, Transformer):
 
     def _width(self, d: int) -> int:
         return 2 * self.frequencies
+
+    def cost(self, n: int, d: int, k: int = 1) -> Cost:
+        """The angles, n·d·m products, and a wave for each cell of the output."""
+        flops = 2.0 * n * d * self.frequencies + 40.0 * n * 2 * self.frequencies
+        return Cost(flops=flops, memory_bytes=24.0 * n * self.frequencies)
 
     def _narrower(self) -> tuple[str, str]:
         return "frequencies", "draw fewer frequencies"

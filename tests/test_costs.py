@@ -1,0 +1,54 @@
+"""Estimates of a fit's operations grow with rows and columns as textbooks say; the queue decides by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ml_core.registry import find
+
+PLAIN: dict[str, Any] = {}
+TALL = [  # powers of n and of d where rows are many, a function of the parameters' own size beside them
+    ("linear_regression", PLAIN, 1, 2), ("multi_output_regression", PLAIN, 1, 2),
+    ("weighted_least_squares", PLAIN, 1, 2), ("ridge_regression", PLAIN, 1, 2), ("generalized_tikhonov", PLAIN, 1, 2),
+    ("bayesian_linear_regression", PLAIN, 1, 2), ("least_absolute_deviations", PLAIN, 1, 2),
+    ("huber_regression", PLAIN, 1, 2), ("logistic_regression", PLAIN, 1, 2), ("softmax_regression", PLAIN, 1, 2),
+    ("generalized_linear_model", PLAIN, 1, 2), ("least_squares_classifier", PLAIN, 1, 2),
+    ("polynomial_regression", {"degree": 2}, 1, 4), ("polynomial_features", {"degree": 3}, 1, 3),
+    ("perceptron", PLAIN, 1, 1), ("centroid_classifier", PLAIN, 1, 1), ("standard_scaler", PLAIN, 1, 1),
+    ("empirical_risk_minimizer", PLAIN, 1, 1), ("trigonometric_features", PLAIN, 1, 1),
+    ("random_fourier_features", PLAIN, 1, 1), ("nystroem_features", PLAIN, 1, 1), ("parabolic_lift", PLAIN, 1, 1),
+    ("quadric_lift", PLAIN, 1, 2), ("linear_discriminant_analysis", PLAIN, 1, 2),
+    ("principal_component_analysis", PLAIN, 1, 2), ("k_means", {"n_clusters": 5}, 1, 1),
+    ("kernel_svm", PLAIN, 2, 1), ("kernel_perceptron", PLAIN, 2, 1), ("kernel_ridge_regression", PLAIN, 3, 0),
+]  # fmt: skip
+
+
+def power(few: float, many: float) -> float:
+    """The exponent of a growth from doubling."""
+    return float(np.log2(many / few))
+
+
+@pytest.mark.parametrize(("name", "params", "rows", "columns"), TALL, ids=lambda v: v if isinstance(v, str) else "")
+def test_operations_grow_as_rows_and_columns_do(name: str, params: dict[str, Any], rows: int, columns: int) -> None:
+    model = find(name).cls(**params)
+    n, d = 10**8, 200
+    assert power(model.cost(n, d).flops, model.cost(2 * n, d).flops) == pytest.approx(rows, abs=0.1)
+    assert power(model.cost(n, d).flops, model.cost(n, 2 * d).flops) == pytest.approx(columns, abs=0.2)
+
+
+def test_wide_tables_pay_for_their_factorisations() -> None:
+    """O(n d² + d³)."""
+    bayes = find("bayesian_linear_regression").cls()
+    assert power(bayes.cost(100, 10_000).flops, bayes.cost(100, 20_000).flops) == pytest.approx(3, abs=0.1)
+
+
+def test_members_and_parts_are_counted() -> None:
+    whole, each = find("one_vs_rest").cls(), find("logistic_regression").cls(alpha=1.0)
+    assert whole.cost(10_000, 20, 7).flops == pytest.approx(7 * each.cost(10_000, 20, 2).flops, rel=0.2)
+    pairs = find("one_vs_one").cls()
+    assert pairs.cost(10_000, 20, 8).flops == pytest.approx(28 * each.cost(2500, 20, 2).flops, rel=0.2)
+    starts = [find("empirical_risk_minimizer").cls(function="logistic", n_starts=k).cost(100, 3) for k in (1, 10)]
+    assert starts[1].flops == pytest.approx(10 * starts[0].flops)
