@@ -6,12 +6,13 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import optimize
 
-from ml_core.registry import build, functions
+from ml_core.registry import algorithms, build, find, functions
 from tests.checks import CHECKS
 from tests.rows import data
 
@@ -77,3 +78,18 @@ def test_two_classes_of_softmax_are_logistic_regression() -> None:
         np.testing.assert_allclose(both.predict_proba(X), one.predict_proba(X), atol=1e-9)
         rows = np.asarray(both.coef_)
         np.testing.assert_allclose(rows[-1] - (rows[0] if len(rows) == 2 else 0), np.ravel(one.coef_), rtol=1e-7)
+
+
+CLASSIFIERS = {name: a.cls for name, a in algorithms().items() if a.cls.task == "classification"}
+SCORED = [name for name, cls in CLASSIFIERS.items() if hasattr(cls, "decision_function") and cls.accepts == "real"]
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_a_score_of_zero_is_the_second_class(name: str) -> None:
+    """Rows that mirror each other, and a query in the middle: a score of exactly 0 wherever nothing rounds."""
+    X = np.array([[-2.0, 1], [-2, -1], [-1, 1], [-1, -1], [1, 1], [1, -1], [2, 1], [2, -1]])
+    model: Any = build(find(name).example()).fit(X, np.repeat(["a", "b"], 4))  # type: ignore[attr-defined]
+    score = float(model.decision_function([[0.0, 0.0]])[0])
+    assert model.predict([[0.0, 0.0]]) == ["b" if score >= 0 else "a"]
+    if name in ("centroid_classifier", "least_squares_classifier", "perceptron", "linear_discriminant_analysis"):
+        assert score == 0

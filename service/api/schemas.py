@@ -217,7 +217,9 @@ class ModelOut(Open):
     selection: Json | None = Field(
         None, description="`where` and `sample` as asked, `rows_in_table` and `rows_selected`; null after an update."
     )
-    metrics: Json | None = Field(description="Figures on training and held-out rows, never mixed.")
+    metrics: Json | None = Field(
+        description="Figures on training and held-out rows, never mixed, and a `verdict` on their difference."
+    )
     warnings: list[Any] = Field(description="Facts about the fit: code, message, advice.")
     capabilities: list[str] = Field(description="What the model can do.")
     tags: list[str] = Field(description="How textbooks classify it; a composition by what it is composed of.")

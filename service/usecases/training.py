@@ -15,6 +15,7 @@ from ml_core.certificates import Diagnostics
 from ml_core.errors import placed
 from ml_core.metrics.chunked import metrics_chunks
 from ml_core.metrics.summary import metrics
+from ml_core.metrics.verdict import outside_largest, verdict
 from ml_core.notices import time_notice
 from ml_core.numerics.memory import grant
 from ml_core.parallel import use_mapper, use_threads
@@ -54,6 +55,13 @@ class Fitted:
     train: Json
     validation: Json | None
     diagnostics: Diagnostics
+    constant: float | None = None
+    """Share of the training rows outside their largest class; None where it was not counted."""
+
+    def metrics(self) -> Json:
+        """Figures of training and held-out rows apart, and what their difference says."""
+        said = None if self.validation is None else verdict(self.train, self.validation, self.constant)
+        return {"train": self.train, "validation": self.validation, "verdict": said and asdict(said)}
 
 
 class Training:
@@ -146,7 +154,7 @@ class Training:
             "rows": done.rows, "rows_dropped": done.dropped,
             "selection": {**NO_CHOICE, **(job.spec.get("rows") or {}), "rows_in_table": record["rows"],
                           "rows_selected": done.selected},
-            "metrics": {"train": done.train, "validation": done.validation},
+            "metrics": done.metrics(),
             "diagnostics": done.diagnostics.to_json(),
             "warnings": warnings,
             "capabilities": capabilities(estimator),
@@ -175,8 +183,9 @@ class Training:
         if held is not None:
             validation = average([metrics(estimator, held.X, held.y, held.weights)])
         reference = Reference.of(data.inputs)
+        constant = outside_largest(data.y, data.weights) if estimator.task == "classification" else None
         return Fitted(data.encoder, reference, data.selected, len(data.X), data.dropped, fitted, train, validation,
-                      diagnostics)  # fmt: skip
+                      diagnostics, constant)  # fmt: skip
 
     def _in_chunks(self, request: Json, estimator: Any, report: Report, pace: Pace) -> Fitted:
         """The same from a table that is never in memory as a whole."""

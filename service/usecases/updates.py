@@ -80,7 +80,7 @@ class Updates:
         seen = old.record["result"]["rows"] + (-1 if job.kind == "forget" else 1) * len(rows[0])
         return dict(old.record["result"]) | {
             "artifact": artifact, "rows": seen, "selection": None, "diagnostics": diagnostics.to_json(),
-            "metrics": {"train": train, "validation": None},
+            "metrics": {"train": train, "validation": None, "verdict": None},
             "warnings": [asdict(w) for w in diagnostics.warnings], "fit_seconds": 0.0,
         }  # fmt: skip
 

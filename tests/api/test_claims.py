@@ -138,3 +138,13 @@ def test_errors_of_training_and_held_out_rows_stand_apart(client):
     metrics = model["metrics"]
     assert (metrics["train"]["rows"], metrics["validation"]["rows"]) == (12, 12)
     assert metrics["validation"]["root_mean_squared_error"] > 10 * metrics["train"]["root_mean_squared_error"]
+    assert metrics["verdict"]["code"] == "over_fitting"
+    assert "held-out rows" in metrics["verdict"]["message"]
+    assert asked(client, data, "linear_regression")[0]["metrics"]["verdict"] is None  # nothing was held out
+
+
+def test_folds_of_labels_have_a_verdict(client, penguins):
+    model = fit(client, estimator=spec("linear_discriminant_analysis"), dataset=penguins, target="species",
+                features=["bill_length_mm", "bill_depth_mm"], encoding={"missing": "drop_rows"},
+                validation={"method": "k_fold", "k": 5})  # fmt: skip
+    assert model["metrics"]["verdict"]["code"] == "fitting"
