@@ -15,7 +15,7 @@ from ml_core.losses.softmax import Softmax
 from ml_core.numerics.column_moments import magnitudes
 from ml_core.parallel import CELLS, row_ranges, use_threads
 from ml_core.solvers.linear_objective import LinearObjective
-from ml_core.solvers.weighted_products import STRIP_BYTES, add_products
+from ml_core.solvers.weighted_products import MANY, STRIP_CELLS, STRIP_ROWS, add_products, blocks, room_for
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(3.0, 1.0, (3 * CELLS // 20, 20))
@@ -77,20 +77,35 @@ def test_weighted_normal_equations_are_the_answer_of_an_orthogonal_method() -> N
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("q", [1, 3])
-@pytest.mark.parametrize("same", [False, True])
-def test_weighted_products_are_their_sums(q: int, same: bool, intercept: bool) -> None:
+@pytest.mark.parametrize(("q", "d"), [(1, 4), (3, 4), (MANY, 4), (MANY + 2, 70)])
+@pytest.mark.parametrize("kind", ["same", "each", "signed"])
+def test_weighted_products_are_their_sums(q: int, d: int, kind: str, intercept: bool) -> None:
     rng = np.random.default_rng(3)
-    m, d = STRIP_BYTES // (8 * 5) + 7, 4
+    m = max(STRIP_CELLS // (q * d), STRIP_ROWS) + 7
     Z, s = rng.normal(size=(m, d)), rng.uniform(0.5, 2.0, m)
-    A = rng.normal(size=(1 if same else m, q, q))
-    C = np.repeat(A @ A.transpose(0, 2, 1), m if same else 1, axis=0)
+    A = rng.normal(size=(1 if kind == "same" else m, q, q))
+    C = np.repeat(A @ A.transpose(0, 2, 1), m if kind == "same" else 1, axis=0)
+    if kind == "signed":
+        C *= rng.choice([-1.0, 1.0], m)[:, None, None]
     full = np.hstack([Z, np.ones((m, 1))]) if intercept else Z
-    H = np.ones((q, q, full.shape[1], full.shape[1]))
-    add_products(H, Z, C, s)
-    for j in range(q):
-        for k in range(j + 1):
-            np.testing.assert_allclose(H[j, k] - 1.0, (full.T * (s * C[:, j, k])) @ full, rtol=1e-11, atol=1e-8)
+    D = full.shape[1]
+    total = room_for(q, D)
+    for part in (slice(0, m // 3), slice(m // 3, m)):
+        add_products(total, Z[part], C[part], s[part], D)
+    want = np.einsum("i,ijk,ia,ib->jkab", s, C, full, full, optimize=True)
+    np.testing.assert_allclose(blocks(total, q, D), want, rtol=1e-11, atol=1e-8 * np.abs(want).max())
+
+
+def test_pairs_of_columns_too_many_for_a_tile_are_all_there() -> None:
+    rng = np.random.default_rng(4)
+    q, D, m = MANY, STRIP_CELLS // STRIP_ROWS // 10, 3
+    Z = rng.normal(size=(m, D))
+    C = np.arange(1.0, m + 1)[:, None, None] * np.eye(q)
+    total = room_for(q, D)
+    add_products(total, Z, C, np.ones(m), D)
+    want = (Z.T * np.arange(1.0, m + 1)) @ Z
+    np.testing.assert_allclose(blocks(total, q, D)[1, 1], want, rtol=1e-12, atol=1e-12)
+    assert not blocks(total, q, D)[0, 1].any()
 
 
 def test_the_hessian_of_softmax_at_zero_is_one_gram_matrix_times_the_curvature_of_equal_shares() -> None:

@@ -128,7 +128,7 @@ class KernelLogisticRegression(Landmarked, Weighted, HasProba, Scores, Classifie
     def _solve(self, problem: LinearObjective) -> Solution:
         tol, steps, zero = float(self.tol), int(self.max_iter), problem.zero()
         if problem.size <= NEWTON_UNKNOWNS:
-            return newton(problem, zero, tol=tol, max_iter=steps)[0]
+            return newton(problem, zero, tol=tol, max_iter=steps)
         solve = inverse(problem.second(zero)[2]) if problem.size <= FACTORED_UNKNOWNS else None
         return lbfgs(problem.value_gradient, zero, tol=tol, max_iter=10 * steps, solve=solve)
 

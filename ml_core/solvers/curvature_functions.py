@@ -94,7 +94,7 @@ def newton_method(
         found = Solution(w, 0, False, "max_iter")
         size = max(1.0, abs(recorder.value_gradient(w)[0]))
         for k in range(3):
-            found = newton(Convexified(recorder), w, tol=tol * 10.0**-k * size**0.5, max_iter=max_iter - total)[0]
+            found = newton(Convexified(recorder), w, tol=tol * 10.0**-k * size**0.5, max_iter=max_iter - total)
             total, w = total + found.n_iter, found.w
             trace += found.trace[1 if k else 0 :]
             if np.abs(recorder.inner.value_gradient(w)[1]).max() <= tol or total >= max_iter or found.reason == "time":

@@ -71,7 +71,7 @@ def minimise(
     """By gradient_descent, sgd or newton, until the largest gradient (newton: the distance) is `tol` of that at 0."""
     zero = np.zeros(len(problem.c))
     if method == "newton":
-        return newton(problem, zero, tol=max(tol * (2 * problem.top) ** 0.5, TINY), max_iter=max_iter)[0]
+        return newton(problem, zero, tol=max(tol * (2 * problem.top) ** 0.5, TINY), max_iter=max_iter)
     goal = tol * float(np.abs(problem.c).max(initial=0.0))
     if method == "gradient_descent":
         rate = 1.0 / max(problem.curvature(), TINY) if step is None else step

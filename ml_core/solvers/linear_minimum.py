@@ -11,7 +11,8 @@ from ml_core.solvers.irls import irls
 from ml_core.solvers.lbfgs import lbfgs
 from ml_core.solvers.linear_first_order import first_order
 from ml_core.solvers.linear_objective import LinearObjective
-from ml_core.solvers.newton import inverse, thinned_newton
+from ml_core.solvers.newton import inverse
+from ml_core.solvers.thinned_newton import thinned_newton
 
 NEWTON_UNKNOWNS = 4000
 """Unknowns up to which a Hessian is formed."""

@@ -198,7 +198,7 @@ class Asked:
         """Newton's method from 0 or `start`; a pass over the rows per step, and per halving of a step."""
         start = self.penalty.zero() if start is None else start
         steps = newton_steps(self.point, start, tol=tol, max_iter=max_iter, hessian_cost=PASS, slow=slow)
-        return replace((yield from steps)[0], solver="newton")
+        return replace((yield from steps), solver="newton")
 
     def lbfgs(self, tol: float, max_iter: int, start: Vector | None = None) -> Steps[Solution]:
         """For unknowns too many for a Hessian."""

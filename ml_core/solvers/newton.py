@@ -1,10 +1,9 @@
-"""Newton's method with backtracking. A Hessian is formed only when it pays; large problems start on few rows."""
+"""Newton's method with backtracking. A Hessian is formed, or brought up to date, only when it pays."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,16 +11,13 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
-from ml_core.solvers.base import NEVER, Reason, Solution, Steps, answered, at_once, spent
+from ml_core.solvers.base import NEVER, Solution, Steps, answered, at_once, spent
 from ml_core.solvers.lbfgs import MEMORY, Pair, direction, remember
 
 EPS = float(np.finfo(float).eps)
 SINGULAR = 1e-13
 ARMIJO = 1e-4
 HALVINGS = 40
-THIN = 8
-MIN_ROWS = 2000
-ROWS_PER_UNKNOWN = 20
 SLOW = 0.3
 PACES = 3
 FRESH = 0.3
@@ -49,31 +45,21 @@ class SecondOrder(Protocol):
         """f, ∇f, ∇²f."""
 
 
-class Thinnable(SecondOrder, Protocol):
-    """An objective that is a sum over rows."""
+class Followed(Protocol):
+    """A Hessian that is brought up to date for part of the price of a new one."""
 
-    @property
-    def size(self) -> int:
-        """Number of unknowns."""
-
-    @property
-    def X(self) -> Matrix:  # noqa: N802
-        """The rows."""
-
-    def zero(self) -> Vector:
-        """Where to start from nothing."""
-
-    def thin(self, factor: int) -> Thinnable:
-        """An estimate from one in `factor` rows."""
-
-
-@dataclass(frozen=True)
-class Rough:
-    """An estimate of the Hessian from some rows: its price in gradients, and the contraction to expect of it."""
-
-    hessian: Callable[[Vector], Matrix]
-    cost: float
+    H: Matrix | None
     pace: float
+    """Contraction to expect of it where it is up to date."""
+
+    def take(self, v: Vector, H: Matrix) -> None:
+        """Start anew from H, the Hessian at v."""
+
+    def price(self, v: Vector) -> float:
+        """What `follow` would cost, in gradients; 0 where there is nothing to bring up to date at v."""
+
+    def follow(self) -> Matrix:
+        """The Hessian, up to date at the v of the last `price`."""
 
 
 def inverse(H: Matrix) -> Solve:
@@ -94,32 +80,32 @@ def inverse(H: Matrix) -> Solve:
 
 
 def newton(
-    objective: SecondOrder, v0: Vector, *, tol: float, max_iter: int, rough: Rough | None = None,
+    objective: SecondOrder, v0: Vector, *, tol: float, max_iter: int, curve: Followed | None = None,
     slow: Callable[[Vector], bool] | None = None, report: bool = True,
-) -> tuple[Solution, Solve]:  # fmt: skip
-    """Minimise; returns the solution and the last H⁻¹.
+) -> Solution:  # fmt: skip
+    """Minimise.
 
     Stops when the distance left to the minimum, in the norm of the Hessian (for a likelihood: standard errors), is at
-    most `tol`. The first steps are along a `rough` Hessian, if there is one. `slow(v)` is asked at steps 6, 12, 24 …
-    that contract badly whether to give up as separable. Steps between new Hessians are corrected by the last steps
-    (L-BFGS). O(n D q) per step, O(n D² q²) per step with a new Hessian.
+    most `tol`. The first steps are along the Hessian of `curve`, if there is one. `slow(v)` is asked at steps 6, 12,
+    24 … that contract badly whether to give up as separable. Steps between new Hessians are corrected by the last
+    steps (L-BFGS). O(n D q) per step, O(n D² q²) per step with a new Hessian.
     """
 
     def ask(v: Vector, second: bool) -> Point:
         with np.errstate(over="ignore", invalid="ignore"):
             return objective.second(v) if second else (*objective.value_gradient(v), None)
 
-    steps = newton_steps(at_once(ask), v0, tol=tol, max_iter=max_iter, hessian_cost=objective.hessian_cost, rough=rough,
+    steps = newton_steps(at_once(ask), v0, tol=tol, max_iter=max_iter, hessian_cost=objective.hessian_cost, curve=curve,
                          slow=at_once(slow) if slow is not None else None, report=report)  # fmt: skip
     return answered(steps)
 
 
 def newton_steps(
-    ask: Ask, v0: Vector, *, tol: float, max_iter: int, hessian_cost: float, rough: Rough | None = None,
+    ask: Ask, v0: Vector, *, tol: float, max_iter: int, hessian_cost: float, curve: Followed | None = None,
     slow: Callable[[Vector], Steps[bool]] | None = None, report: bool = True,
-) -> Steps[tuple[Solution, Solve]]:  # fmt: skip
+) -> Steps[Solution]:  # fmt: skip
     """`newton` for an objective whose figures are asked for; `hessian_cost` is a Hessian's price in gradients."""
-    at = _Descent(ask, v0, rough)
+    at = _Descent(ask, v0, curve)
     yield from at.begin()
     trace: list[float] = []
     look = FIRST_LOOK
@@ -129,19 +115,18 @@ def newton_steps(
         if report:
             progress.tick(step, max_iter, objective=at.f, distance=left)
         if left <= tol or (left < 1e-3 and left * at.contraction <= 0.01 * tol):
-            return Solution(at.v - at.p, step, True, "gradient", trace), at.solve
+            return Solution(at.v - at.p, step, True, "gradient", trace)
         if at.contraction > 0.5 and left < max(1e-8, 1e-10 * abs(at.f) ** 0.5):
-            return Solution(at.v, step, True, "step", trace), at.solve
+            return Solution(at.v, step, True, "step", trace)
         if slow is not None and at.contraction > SLOW and step >= look:
             look *= 2
             if (yield from slow(at.v)):
-                return Solution(at.v, step, False, "separable", trace), at.solve
+                return Solution(at.v, step, False, "separable", trace)
         if reason := spent(step, max_iter):
-            return Solution(at.v, step, False, reason, trace), at.solve
-        moved = yield from at.move(_pays(left, tol, at.pace, hessian_cost))
-        if not moved:
-            return Solution(at.v, step, False, "line_search", trace), at.solve
-        at.sharpen(tol)
+            return Solution(at.v, step, False, reason, trace)
+        at.freshen(tol)
+        if not (yield from at.move(_pays(at.left, tol, at.pace, hessian_cost))):
+            return Solution(at.v, step, False, "line_search", trace)
     raise AssertionError(NEVER)
 
 
@@ -149,14 +134,15 @@ class _Descent:
     """The point, its gradient, the H⁻¹ in use and how well it contracts."""
 
     solve: Solve
+    left: float
 
-    def __init__(self, ask: Ask, v: Vector, rough: Rough | None) -> None:
-        self.ask, self.v, self.rough = ask, v, rough
+    def __init__(self, ask: Ask, v: Vector, curve: Followed | None) -> None:
+        self.ask, self.v, self.curve = ask, v, curve
         self.pairs: deque[Pair] = deque(maxlen=MEMORY)
-        self.last, self.contraction, self.stale = np.inf, 0.1, rough is not None
+        self.last, self.contraction, self.stale = np.inf, 0.1, False
         self.paces: deque[float] = deque([0.1], maxlen=PACES)
-        if rough is not None:
-            self.solve = inverse(rough.hessian(v))
+        if curve is not None and curve.H is not None:
+            self.solve, self.stale = inverse(curve.H), True
 
     def begin(self) -> Steps[None]:
         """Look at the start."""
@@ -170,14 +156,22 @@ class _Descent:
         self.solve, self.stale, self.contraction, self.last = inverse(H), False, 1.0, np.inf
         self.pairs.clear()
         self.paces = deque([FRESH], maxlen=PACES)
+        if self.curve is not None:
+            self.curve.take(self.v, H)
 
-    def sharpen(self, tol: float) -> None:
-        """After the first step along a rough Hessian, the longest, take it anew where that pays."""
-        rough, self.rough = self.rough, None
-        if rough is not None and self.stale and _pays(self.left, tol, self.pace, rough.cost):
-            self.solve = inverse(rough.hessian(self.v))
-            self.pairs.clear()
-            self.paces = deque([rough.pace], maxlen=PACES)
+    def freshen(self, tol: float) -> None:
+        """Bring an old Hessian that contracts worse than a new one would up to date, where that pays, and aim anew."""
+        curve = self.curve
+        if curve is None or not self.stale or self.contraction <= curve.pace:
+            return
+        price = curve.price(self.v)
+        if price == 0.0 or not _pays(self.left, tol, self.pace, price):
+            return
+        self.solve = inverse(curve.follow())
+        self.pairs.clear()
+        self.paces.append(curve.pace)
+        self.p = self.solve(self.g)
+        self.left = max(float(self.g @ self.p), 0.0) ** 0.5
 
     def aim(self) -> float:
         """Set the step p; returns the distance left, and learns the contraction of the last step."""
@@ -233,28 +227,3 @@ def _search(
             return trial, ft, gt, H
         t /= 2
     return None
-
-
-def thinned_newton(
-    objective: Thinnable, start: Vector | None = None, *, tol: float, max_iter: int,
-    slow: Callable[[Vector], bool] | None = None,
-) -> Solution:  # fmt: skip
-    """`newton` from the minimum over one in 8 rows, with their Hessian, when those are many times the unknowns."""
-    v, rough = _coarse(objective, objective.zero() if start is None else start)
-    return newton(objective, v, tol=tol, max_iter=max_iter, rough=rough, slow=slow)[0]
-
-
-def _coarse(objective: Thinnable, start: Vector) -> tuple[Vector, Rough | None]:
-    """Where to start, by the same on fewer rows, and their Hessian."""
-    if len(objective.X) < THIN * max(MIN_ROWS, ROWS_PER_UNKNOWN * objective.size):
-        return start, None
-    few = objective.thin(THIN)
-    v, rough = _coarse(few, start)
-    solution, _ = newton(few, v, tol=0.3 * objective.size**0.5, max_iter=20, rough=rough, report=False)
-    kept: Reason = "gradient"
-    if solution.reason == "time":
-        return solution.w, None
-    if solution.reason != kept:
-        return start, None
-    pace = (objective.size / len(few.X)) ** 0.5
-    return solution.w, Rough(lambda v: few.second(v)[2], few.hessian_cost / THIN, pace)

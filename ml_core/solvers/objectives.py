@@ -228,7 +228,7 @@ class MeanLoss:
         """By Newton's method, where the loss is convex with a curvature and the minimum exists."""
         if not self.convex or not isinstance(self.loss, TwiceSmooth):
             return None
-        found = newton(self, np.zeros(self.size), tol=EXACT, max_iter=100, report=False)[0]
+        found = newton(self, np.zeros(self.size), tol=EXACT, max_iter=100, report=False)
         f, g = self.value_gradient(found.w)
         return (found.w, f) if found.converged and np.abs(g).max() <= 1e-8 * max(1.0, abs(f)) else None
 

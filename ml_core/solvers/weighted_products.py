@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
@@ -9,7 +11,10 @@ from ml_core.losses.base import Curvature
 from ml_core.numerics.jit import compiled, read_only, read_only_views
 
 EPS = float(np.finfo(float).eps)
-STRIP_BYTES = 1 << 19
+STRIP_CELLS = 1 << 17
+STRIP_ROWS = 64
+MANY = 4
+"""Predictors from which on products of pairs of columns cost less than copies of the columns."""
 
 
 @compiled(lambda: (*read_only(np.ones((2, 5)), np.ones((2, 1))), np.ones((2, 6))))
@@ -25,19 +30,55 @@ def _weighted(Z, C, out):  # type: ignore[no-untyped-def]
                 out[i, k * D + d] = c
 
 
-def add_products(H: np.ndarray, Z: Matrix, C: Curvature, s: Vector) -> None:
-    """H[j, k] += Z̃ᵀ diag(s c_jk) Z̃ for k ≤ j; H (q, q, D, D), Z (m, d), C (m, q, q), s (m,), c ≥ 0 where q is 1.
+@compiled(lambda: (*read_only(np.ones((2, 5))), 4, 6, np.ones((2, 11))))
+def _pairs(Z, first, last, out):  # type: ignore[no-untyped-def]
+    """(m, ·) the products z̃ⱼ z̃ₗ of all j in [first, last) and l ≤ j, a pair a column, ordered by j."""
+    d = Z.shape[1]
+    for i in range(Z.shape[0]):
+        at = 0
+        for j in range(first, last):
+            z = Z[i, j] if j < d else 1.0
+            for k in range(min(j + 1, d)):
+                out[i, at + k] = z * Z[i, k]
+            if j == d:
+                out[i, at + d] = 1.0
+            at += j + 1
 
-    Z̃ is Z, with a column of ones where D = d + 1. O(m D² q²/2); one symmetric product, O(m D²), where q is 1 or the
-    curvature of all rows is the same, as at the start.
+
+def room_for(q: int, D: int) -> np.ndarray:
+    """Zeros for `add_products`: q(q+1)/2 pairs of predictors × (D, D), or from `MANY` predictors on its triangle."""
+    pairs = q * (q + 1) // 2
+    return np.zeros((pairs, D, D)) if q < MANY else np.zeros((pairs, D * (D + 1) // 2))
+
+
+def add_products(total: np.ndarray, Z: Matrix, C: Curvature, s: Vector, D: int) -> None:
+    """total += Σ s c_jk z̃z̃ᵀ for k ≤ j, as `room_for` lays it out; Z (m, d), symmetric C (m, q, q), s (m,).
+
+    z̃ is z, with a 1 behind where D = d + 1. One symmetric product, O(m D²), of one predictor with c ≥ 0 and where all
+    rows have the same curvature, as at the start; else O(m D² q²), from `MANY` predictors on half of it.
     """
-    q = len(H)
-    if q == 1:
-        H[0, 0] += _symmetric(Z, C[:, 0, 0] * s, H.shape[2])
+    q = C.shape[1]
+    lower = np.tril_indices(q)
+    if q == 1 and C.min(initial=0.0) >= 0:
+        total[0] += _symmetric(Z, C[:, 0, 0] * s, D)
     elif _alike(C[-1:], C[0]) and _alike(C, C[0]):
-        H += np.tril(C[0])[:, :, None, None] * _symmetric(Z, s, H.shape[2])
+        G = _symmetric(Z, s, D)
+        total += np.multiply.outer(C[0][lower], G if q < MANY else G[np.tril_indices(D)])
     else:
-        _add_blocks(H, Z, C * s[:, None, None])
+        (_add_blocks if q < MANY else _add_pairs)(total, Z, C[:, *lower] * s[:, None], D)
+
+
+def blocks(total: np.ndarray, q: int, D: int) -> np.ndarray:
+    """(q, q, D, D) of a sum of `add_products`, symmetric both ways."""
+    if q >= MANY:
+        row, column = np.tril_indices(D)
+        full = np.empty((len(total), D, D))
+        full[:, row, column] = full[:, column, row] = total
+        total = full
+    row, column = np.tril_indices(q)
+    out = np.empty((q, q, D, D))
+    out[row, column] = out[column, row] = total
+    return out
 
 
 def _alike(C: Curvature, first: Matrix) -> bool:
@@ -56,22 +97,43 @@ def _symmetric(Z: Matrix, c: Vector, D: int) -> Matrix:
     return G
 
 
-def _add_blocks(H: np.ndarray, Z: Matrix, C: Curvature) -> None:
-    """One product of all blocks of a row of H at a time."""
-    q, D = H.shape[1:3]
-    rows = _strip(D * q)
-    ones = np.ones((len(Z), 1))
-    Z, C, ones = read_only_views(Z, C, ones)
+def _add_blocks(total: np.ndarray, Z: Matrix, C: Matrix, D: int) -> None:
+    """total += one product of Z̃ with its copies weighted by all columns of C, a strip of rows at a time."""
+    k = C.shape[1]
+    (Z, C, ones), rows = read_only_views(Z, C, np.ones((len(Z), 1))), _strip(D * k)
     for a in range(0, len(Z), rows):
-        z, c = Z[a : a + rows], C[a : a + rows]
-        U = np.empty((len(z), D))
+        z = Z[a : a + rows]
+        U, V = np.empty((len(z), D)), np.empty((len(z), k * D))
         _weighted(z, ones[: len(z)], U)
-        for j in range(q):
-            V = np.empty((len(z), (j + 1) * D))
-            (own,) = read_only_views(c[:, j, : j + 1])
-            _weighted(z, own, V)
-            H[j, : j + 1] += (U.T @ V).reshape(D, j + 1, D).transpose(1, 0, 2)
+        _weighted(z, C[a : a + rows], V)
+        total += (U.T @ V).reshape(D, k, D).transpose(1, 0, 2)
+
+
+def _add_pairs(total: Matrix, Z: Matrix, C: Matrix, D: int) -> None:
+    """total += Cᵀ P, P the pairs of columns, a tile of few rows and some columns at a time."""
+    (Z,) = read_only_views(Z)
+    width = max(D, STRIP_CELLS // STRIP_ROWS)
+    rows = _strip(min(width, total.shape[1]))
+    buffer = np.empty(min(rows, len(Z)) * min(width, total.shape[1]))
+    for first, last in _tiles(D, width):
+        tile = slice(first * (first + 1) // 2, last * (last + 1) // 2)
+        for a in range(0, len(Z), rows):
+            z = Z[a : a + rows]
+            P = buffer[: len(z) * (tile.stop - tile.start)].reshape(len(z), -1)
+            _pairs(z, first, last, P)
+            total[:, tile] += C[a : a + rows].T @ P
+
+
+def _tiles(D: int, width: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of a triangle of D rows, of at most `width` cells, at least D."""
+    first = cells = 0
+    for j in range(D):
+        if cells + j + 1 > width:
+            yield first, j
+            first, cells = j, 0
+        cells += j + 1
+    yield first, D
 
 
 def _strip(width: int) -> int:
-    return max(64, STRIP_BYTES // (8 * width))
+    return max(STRIP_ROWS, STRIP_CELLS // width)

@@ -16,8 +16,8 @@ from ml_core.solvers.box_solution import Plane
 from ml_core.solvers.dual_coordinate import LinearDual, balanced, dual_coordinate
 from ml_core.solvers.kernel_rows import KernelRows
 from ml_core.solvers.linear_objective import LinearObjective, unit_of
-from ml_core.solvers.newton import thinned_newton
 from ml_core.solvers.smo import DENSE, solve_box
+from ml_core.solvers.thinned_newton import thinned_newton
 from ml_core.svm.duals import classification
 from ml_core.svm.machine import LOW_RANK, Machine, Solving, machine_of
 
