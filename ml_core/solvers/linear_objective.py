@@ -12,9 +12,10 @@ from itertools import pairwise
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.losses.base import Derived, Interval, TwiceSmooth
+from ml_core.losses.base import TwiceSmooth
 from ml_core.parallel import ordered_map, row_ranges
 from ml_core.solvers.leverage_sample import squared_lengths, systematic
+from ml_core.solvers.unit_curvature import UnitCurvature
 from ml_core.solvers.weighted_products import add_products, blocks, room_for
 
 BLOCK = 1 << 18
@@ -196,7 +197,7 @@ class LinearObjective:
 
     def lipschitz(self) -> float:
         """Bound of the Hessian's largest eigenvalue: the loss's bound times that of Z̃ᵀSZ̃, plus the largest penalty."""
-        unit = LinearObjective(self.X, self.y, self.s, _Unit(), fit_intercept=self.fit_intercept, columns=self.columns)
+        unit = LinearObjective(self.X, self.y, self.s, UnitCurvature(), fit_intercept=self.fit_intercept, columns=self.columns)
         top = np.linalg.eigvalsh(unit.second(unit.zero())[2])[-1]
         bias = 0.0 if self.bias is None else float(self.bias @ self.bias)
         return float(self.loss.curvature_bound * top + self.l2.max()) + bias
@@ -286,23 +287,3 @@ class LinearObjective:
             G[:d] += (r.T @ Z).T
             G[d:] += r.sum(axis=0)
         return f, G, H
-
-
-class _Unit(Derived):
-    """Curvature 1: its Hessian is the Gram matrix."""
-
-    domain = Interval()
-    width = 1
-    curvature_bound = 1.0
-
-    def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
-        """ℓ = 0, gradient 0."""
-        return np.zeros(len(y)), np.zeros((len(y), 1))
-
-    def start(self, y: Vector, s: Vector) -> Vector:
-        """0, as good as any."""
-        return np.zeros(1)
-
-    def all(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix, np.ndarray]:
-        """ℓ = 0, gradient 0, curvature 1."""
-        return np.zeros(len(y)), np.zeros((len(y), 1)), np.ones((len(y), 1, 1))
