@@ -197,7 +197,8 @@ class LinearObjective:
 
     def lipschitz(self) -> float:
         """Bound of the Hessian's largest eigenvalue: the loss's bound times that of Z̃ᵀSZ̃, plus the largest penalty."""
-        unit = LinearObjective(self.X, self.y, self.s, UnitCurvature(), fit_intercept=self.fit_intercept, columns=self.columns)
+        unit = LinearObjective(self.X, self.y, self.s, UnitCurvature(), fit_intercept=self.fit_intercept,
+                               columns=self.columns)  # fmt: skip
         top = np.linalg.eigvalsh(unit.second(unit.zero())[2])[-1]
         bias = 0.0 if self.bias is None else float(self.bias @ self.bias)
         return float(self.loss.curvature_bound * top + self.l2.max()) + bias
