@@ -10,6 +10,7 @@ from ml_core.solvers.base import Solution
 from ml_core.solvers.conjugate_gradient import conjugate_gradient
 from ml_core.solvers.first_order import Draws, descend
 from ml_core.solvers.linear_objective import LinearObjective
+from ml_core.solvers.unit_curvature import lipschitz
 from ml_core.solvers.updates import Adam, Momentum, RMSprop, Steepest, Update
 
 FirstOrder = Literal["gradient_descent", "momentum", "conjugate_gradient", "sgd", "rmsprop", "adam", "amsgrad"]
@@ -31,12 +32,12 @@ def first_order(problem: LinearObjective, method: str, *, tol: float, max_iter: 
     if method == "conjugate_gradient":
         return conjugate_gradient(problem.value_gradient, start, tol=goal, max_iter=max_iter)
     if method in WHOLE:
-        return descend(problem.value_gradient, start, WHOLE[method], rate=1.0 / problem.lipschitz(), tol=goal,
+        return descend(problem.value_gradient, start, WHOLE[method], rate=1.0 / lipschitz(problem), tol=goal,
                        max_iter=max_iter)  # fmt: skip
     n, step = len(problem.X), PACE
     if method == "sgd":
         row = n * problem.s.max() * problem.loss.curvature_bound * problem.size / BATCH
-        step = 1.0 / float(problem.lipschitz() + row)
+        step = 1.0 / float(lipschitz(problem) + row)
     return descend(
         problem.value_gradient, start, BATCHED[method], rate=lambda k: step / float(np.sqrt(1.0 + k)), tol=goal,
         max_iter=max_iter, draws=Draws(problem.partial_gradient, n, BATCH, seed),

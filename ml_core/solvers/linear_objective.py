@@ -15,7 +15,6 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.losses.base import TwiceSmooth
 from ml_core.parallel import ordered_map, row_ranges
 from ml_core.solvers.leverage_sample import squared_lengths, systematic
-from ml_core.solvers.unit_curvature import UnitCurvature
 from ml_core.solvers.weighted_products import add_products, blocks, room_for
 
 BLOCK = 1 << 18
@@ -194,14 +193,6 @@ class LinearObjective:
         r = self.loss.gradient(eta, self.y[rows]) * (self.s[rows] * (len(self.X) / len(rows)))[:, None]
         G = np.vstack([Z.T @ r, r.sum(axis=0)]) if self.fit_intercept else Z.T @ r
         return (G + self._pull(V)).ravel()
-
-    def lipschitz(self) -> float:
-        """Bound of the Hessian's largest eigenvalue: the loss's bound times that of Z̃ᵀSZ̃, plus the largest penalty."""
-        unit = LinearObjective(self.X, self.y, self.s, UnitCurvature(), fit_intercept=self.fit_intercept,
-                               columns=self.columns)  # fmt: skip
-        top = np.linalg.eigvalsh(unit.second(unit.zero())[2])[-1]
-        bias = 0.0 if self.bias is None else float(self.bias @ self.bias)
-        return float(self.loss.curvature_bound * top + self.l2.max()) + bias
 
     def _pull(self, V: Matrix) -> Matrix:
         """(D, q) slopes of the penalty."""
