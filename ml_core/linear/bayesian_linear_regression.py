@@ -21,7 +21,6 @@ from ml_core.linear.unknown_noise import UnknownNoise, learn
 from ml_core.params import Intercept, MaxIter, RealMatrix, RealVector, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.gaussian_linear import (
-    LEAST_NOISE,
     Posterior,
     Prior,
     Sums,
@@ -163,7 +162,7 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
         if not e.converged:
             self._note_short(f"the fixed point still moved after {e.n_iter} steps")
         if self.noise_variance is None and e.noise <= 2 * bounds(sums, self.alpha)[0]:
-            self._note("noise_at_floor", "the rows are fitted exactly; the noise stays at 1e-13 of the mean y²",
+            self._note("noise_at_floor", "the rows are fitted exactly; the noise stays at 1e-13 of the variance of y",
                        "give noise_variance, or use fewer features than rows")  # fmt: skip
         return e.noise
 
@@ -171,12 +170,11 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
         """RSS/(n - γ) of the ridge fit with λ = alpha; a share of the variance of y when the fit leaves nothing."""
         p = posterior(sums, self.prior_, 1.0)
         left = sums.total - (self.prior_.root.shape[1] - p.shrinkage + self.prior_.flat)
-        y2 = float((sums.F[:, -1] ** 2).sum() / sums.total)
-        if left > 1e-9 * sums.total and p.rss > LEAST_NOISE * y2 * sums.total > 0:
+        if left > 1e-9 * sums.total and p.rss > sums.least * sums.total:
             return p.rss / left
         self._note("noise_not_estimable", "the ridge fit leaves no residual to estimate the noise from; used "
                    "1e-6 of the mean square of y (1 when that is 0)", "give noise_variance")  # fmt: skip
-        return 1e-6 * y2 or 1.0
+        return 1e-6 * sums.mean_square() if sums.F[:, -1].any() else 1.0
 
     def _prior(self, d: int) -> Prior:
         """Mean (1 + d,) and root (1 + d, k) of the prior over (intercept, slopes); a flat intercept has no column."""

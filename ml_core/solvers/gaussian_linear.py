@@ -19,11 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, qr, svd
+from scipy.linalg import eigh, qr_multiply
 
 from ml_core import progress
-from ml_core.arrays import Matrix, Vector
+from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.bundle import portable
+from ml_core.numerics.singular import singular
 from ml_core.solvers.base import NEVER, spent
 from ml_core.solvers.least_squares import triangular_inverse
 from ml_core.statistics import Moments
@@ -65,29 +66,41 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Sums:
-    """Factored sums: Σs, means of X and y, F (k, d + 1) with FᵀF the scatter of [X, y], about 0 without intercept."""
+    """Factored sums: Σs, means of X and y, F (k, d + 1) with FᵀF the scatter of [X, y], about 0 without intercept.
+
+    `least` is the noise variance below which there are eigenvalues that rounding can fake, and the rounding of targets
+    far from 0; of a constant target a share of its square.
+    """
 
     total: float
     center: Vector
     y_mean: float
     F: Matrix
+    least: float
 
     @classmethod
     def of(cls, moments: Moments, intercept: bool) -> Sums:
         """From the moments of [X, y]; scaled to a unit diagonal before the eigenvalues are taken, O(d³).
 
-        Eigenvalues that rounding of the sums can fake are 0: a noise below 1e-13 of the mean y² is not seen.
+        Eigenvalues that rounding of the sums can fake are 0: a noise below 1e-13 of the variance of y is not seen.
+        Without intercept the means are a row of their own: added to the scatter they would take its digits.
         """
         mean, scatter = moments.mean, moments.scatter
-        if not intercept:
-            scatter = scatter + moments.total * np.outer(mean, mean)
-            mean = np.zeros_like(mean)
         size = np.sqrt(np.maximum(np.diag(scatter), 0.0))
         size[size == 0] = 1.0
         values, V = eigh(scatter / size / size[:, None], check_finite=False)
         values[values < 4 * len(values) * EPS * values[-1]] = 0.0
         F = np.sqrt(values)[:, None] * V.T * size
-        return cls(moments.total, mean[:-1], float(mean[-1]), F)
+        about, square = float(scatter[-1, -1]) / moments.total, float(mean[-1]) ** 2
+        least = max(LEAST_NOISE * (about or square or 1.0), (16 * EPS) ** 2 * square)
+        if not intercept:
+            F, mean = np.vstack([np.sqrt(moments.total) * (mean + moments.rest), F]), np.zeros_like(mean)
+        return cls(moments.total, mean[:-1], float(mean[-1]), F, least)
+
+    def mean_square(self) -> float:
+        """Of y, about its mean with an intercept; 1 where it is 0."""
+        y = self.F[:, -1]
+        return max(float((y**2).sum() / self.total), 1e-200) if y.any() else 1.0
 
 
 def white(sums: Sums, prior: Prior) -> tuple[Matrix, Vector, Matrix, Vector]:
@@ -109,9 +122,10 @@ def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
     d, sd, k = len(sums.center), np.sqrt(noise), prior.root.shape[1]
     L, m0, E, miss = white(sums, prior)
     E, miss = E / sd, miss / sd
-    Q, R = qr(np.vstack([E, np.eye(k)]), mode="economic", check_finite=False)
-    inverse = triangular_inverse(R)
-    a = inverse @ (miss @ Q[: len(E)])
+    R, seen, at = _triangle(np.vstack([E, np.eye(k)]), np.concatenate([miss, np.zeros(k)]))
+    inverse = np.zeros((k, k))
+    inverse[at] = triangular_inverse(R)
+    a = inverse @ seen
     rss = float(((miss - E @ a) ** 2).sum()) * noise
     root = L @ inverse
     n = sums.total - prior.flat
@@ -120,6 +134,17 @@ def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
         logs -= 0.5 * np.log(sums.total)
         root = np.hstack([np.eye(d + 1)[:, :1] * np.sqrt(noise / sums.total), root])
     return Posterior(m0 + L @ a, root, sums.center, noise, rss, float((inverse**2).sum()), float(a @ a), float(logs))
+
+
+def _triangle(A: Matrix, b: Vector) -> tuple[Matrix, Vector, Codes]:
+    """R (k, k), Qᵀb (k,) and the order of columns with A (n, k) [order] = Q R, n ≥ k; O(n k²).
+
+    Columns are pivoted and longer rows come first, so that each row keeps its own digits beside much longer ones.
+    Source: Cox, Higham (1998), Stability of Householder QR factorization for weighted least squares problems.
+    """
+    rows = np.argsort(-np.abs(A).max(axis=1, initial=0.0), kind="stable")
+    seen, R, order = qr_multiply(A[rows], b[rows], mode="right", pivoting=True, overwrite_a=True, overwrite_c=True)
+    return R, seen, order
 
 
 @dataclass(frozen=True)
@@ -162,7 +187,7 @@ def gradient(post: Posterior, prior: Prior, alpha: float, n: float, shared: bool
 def _spectrum(sums: Sums, prior: Prior) -> tuple[Vector, Vector, float]:
     """Of the white problem at α = σ² = 1: squared singular values, squared coefficients of `miss`, and what is left."""
     _, _, E, miss = white(sums, prior)
-    U, size, _ = svd(E, full_matrices=False, check_finite=False)
+    U, size, _ = singular(E)
     z = miss @ U
     return size**2, z**2, float(((miss - U @ z) ** 2).sum())
 
@@ -193,12 +218,8 @@ def _closed_loop(
 
 
 def bounds(sums: Sums, alpha: float) -> tuple[float, float]:
-    """The least noise variance and, from the start `alpha`, the largest prior precision that evidence may choose.
-
-    Below the least are eigenvalues that rounding can fake, and the rounding of targets far from 0.
-    """
-    y2 = max(float((sums.F[:, -1] ** 2).sum() / sums.total), 1e-200) if sums.F[:, -1].any() else 1.0
-    return max(LEAST_NOISE * y2, (16 * EPS * sums.y_mean) ** 2), 1e12 * max(alpha, float(sums.total / y2))
+    """The least noise variance and, from the start `alpha`, the largest prior precision that evidence may choose."""
+    return sums.least, 1e12 * max(alpha, float(sums.total / sums.mean_square()))
 
 
 def maximise_evidence(
