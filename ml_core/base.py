@@ -129,7 +129,8 @@ class Estimator(Notes):
         """The arguments of `_fit`: rows of weight zero dropped, labels encoded, weights last and only when wanted."""
         owner, rows = type(self).__name__, self.min_rows if fresh else 1
         accepts, largest, sparse = self.accepts, self.largest, self.sparse
-        A = validation.check_matrix(X, owner=owner, accepts=accepts, min_rows=rows, largest=largest, sparse=sparse)
+        A = validation.check_matrix(X, owner=owner, accepts=accepts, min_rows=rows, largest=largest, sparse=sparse,
+                                    whole=fresh)  # fmt: skip
         s = validation.check_weights(weight, A.shape[0])
         keep = s > 0
         target = None if not self.supervised else self._targets(y, A, keep, fresh)

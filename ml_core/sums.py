@@ -20,11 +20,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from ml_core import naming, parallel, params, progress, validation
-from ml_core.arrays import Labels
+from ml_core.arrays import Labels, Vector
 from ml_core.base import Classifier, Estimator
 from ml_core.capabilities import Forgets, Updates
 from ml_core.certificates import Diagnostics, Notice, with_failures
 from ml_core.errors import InvalidData
+from ml_core.numerics.column_moments import magnitudes
 from ml_core.validation import check_query
 
 FEW = 1000
@@ -47,11 +48,15 @@ class Chunks(Protocol):
 
 @dataclass(frozen=True)
 class Census:
-    """What one look at all rows tells: rows of positive weight, columns, and the sorted labels of a classifier."""
+    """What one look at all rows tells: rows of positive weight, columns, the sorted labels of a classifier.
+
+    `top` (d,) is the largest magnitude of each column, None where no bound asks for it.
+    """
 
     rows: int
     width: int
     classes: Labels | None = None
+    top: Vector | None = None
 
     def merge(self, other: Census) -> Census:
         """Of both sets of rows; InvalidData when their widths differ."""
@@ -61,7 +66,8 @@ class Census:
         if len({c.dtype.kind in "USO" for c in known}) > 1:
             raise InvalidData(f"one chunk has labels like {known[0][0]!r} and another like {known[1][0]!r}")
         classes = validation.distinct_labels(np.concatenate(known), "the chunks", rows=False)[0] if known else None
-        return Census(self.rows + other.rows, self.width, classes)
+        tops = [c.top for c in (self, other) if c.top is not None]
+        return Census(self.rows + other.rows, self.width, classes, np.max(tops, axis=0) if tops else None)
 
 
 class Additive(Updates, Forgets):
@@ -119,6 +125,8 @@ def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
     if census.rows < estimator.min_rows:
         raise InvalidData(f"{type(estimator).__name__} needs {estimator.min_rows} rows of positive weight, "
                           f"got {census.rows}")  # fmt: skip
+    if census.top is not None:
+        validation.check_squares(census.top, type(estimator).__name__, estimator.largest)
     if census.classes is not None and len(census.classes) < 2:
         raise InvalidData(f"{type(estimator).__name__} needs two classes, got {list(census.classes)}")
     if isinstance(estimator, Classifier) and census.classes is not None:
@@ -192,8 +200,9 @@ class _Count:
         owner, shape = type(self.estimator).__name__, np.shape(X)
         if len(shape) != 2:
             raise InvalidData(f"{owner} expects a table (rows, columns), got an array of shape {shape}")
-        labels = None
+        labels, bounded = None, self.estimator.largest < np.inf
         if self.estimator.supervised and self.estimator.task == "classification":
             given = validation._column(y, len(keep), owner)[keep]
             labels = validation.distinct_labels(given, owner, rows=len(given) > FEW)[0]
-        return Census(int(keep.sum()), shape[1], labels)
+        top = magnitudes(np.ascontiguousarray(X, dtype=np.float64)) if bounded else None
+        return Census(int(keep.sum()), shape[1], labels, top)

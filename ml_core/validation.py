@@ -52,10 +52,11 @@ def _dense(X: Any, name: str = "X") -> np.ndarray:
 
 def check_matrix(
     X: Any, *, owner: str = "", accepts: str = "real", min_rows: int = 1, largest: float = math.inf,
-    sparse: bool = False,
+    sparse: bool = False, whole: bool = True,
 ) -> Matrix:  # fmt: skip
     """X as float64, C-ordered (n, d); InvalidData says which cell is not finite, too large or outside the domain.
 
+    Unless these rows are the `whole` table, a column of theirs may be so small that its squares vanish.
     With `sparse` a scipy.sparse X becomes a csr_array, which an estimator that says so takes in place of a table. Of
     `levels`, columns may be text; then the table is of objects, numbers and texts by column.
     """
@@ -80,6 +81,8 @@ def check_matrix(
         _check_domain(A, accepts, owner)
     if top is not None:
         _check_range(A, top, owner, largest)
+        if whole:
+            check_squares(top, owner, largest)
     return A
 
 
@@ -105,15 +108,19 @@ def _with_text(X: Any) -> np.ndarray | None:
 
 
 def _check_range(A: Matrix, top: Vector, owner: str, largest: float) -> None:
-    """Refuse cells above `largest` and, where that is so because of squares, columns whose squares vanish.
-
-    `top` (d,) is the largest magnitude of each column.
-    """
+    """Refuse cells above `largest`; `top` (d,) is the largest magnitude of each column."""
     if (top > largest).any():
         i, j = np.argwhere(np.abs(A) > largest)[0]
         text = f"magnitudes up to {largest:g}; divide column {column_name(j)} by a constant"
         raise InvalidData(f"{owner or 'X'} accepts {text}; row {i} holds {A[i, j]:g}",
                           [Issue(pointer("rows", i, column_name(j)), "out_of_domain", f"expected {text}")])  # fmt: skip
+
+
+def check_squares(top: Vector, owner: str, largest: float) -> None:
+    """Refuse columns whose squares vanish, where cells are bounded by `largest` because of squares.
+
+    `top` (d,) is the largest magnitude of each column over all rows.
+    """
     tiny = np.flatnonzero((top > 0) & (top < SQUARABLE))
     if len(tiny) and largest * SQUARABLE < 1:
         j = tiny[0]

@@ -66,7 +66,8 @@ class EpsilonInsensitiveRegression(KinkedRegression):
         self.epsilon_ = 0.0 if constant[0] else 0.1 * float(sd[0])
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-        out, r = residual_report.report(self, X, y, s), y - self._predict(X)
+        D = self._problem(X, y, s)[0]
+        out, r = residual_report.report(self, D, X, y, s), y - self._predict(X)
         self._kinks(X, y, s, out)
         loss, size = EpsilonInsensitive(self.epsilon_), float(np.abs(y).max())
         outside = np.flatnonzero(np.abs(r) > self.epsilon_ + 1e-9 * (self.epsilon_ + size))
@@ -75,5 +76,5 @@ class EpsilonInsensitiveRegression(KinkedRegression):
             "share_outside": float(s[outside].sum() / s.sum()),
         }  # fmt: skip
         why = "the loss does not follow from a density of the noise alone: no classical errors"
-        out.tables["coefficients"], _ = residual_report.coefficients(self, self._problem(X, y, s)[0], s, None, why)
+        out.tables["coefficients"], _ = residual_report.coefficients(self, D, s, None, why)
         return out

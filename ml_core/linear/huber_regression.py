@@ -97,14 +97,14 @@ class HuberRegression(ResidualRegression):
                        "objective", "raise delta, or set alpha above 0")  # fmt: skip
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-        out, r = residual_report.report(self, X, y, s), y - self._predict(X)
-        out.summary |= {"scale": self.scale_, "delta": self.delta_}
         D, mu = self._design(X, y, s)
+        out, r = residual_report.report(self, D, X, y, s), y - self._predict(X)
+        out.summary |= {"scale": self.scale_, "delta": self.delta_}
         if self.delta_ == 0:
             robust_report.exact(self, D, X, y, s, out)
             return out
         loss = Huber(self.delta_ / D.size)
-        robust_report.weights(out, r, s, Huber(self.delta_).omega(-r))
+        robust_report.weights(self, out, X, r, s, Huber(self.delta_).omega(-r))
         w = D.pack(self.coef_, self.offset_)
         robust_report.stationary(out, D, s, loss, mu, w)
         value = float(s @ loss.rho(-D.t + D.A @ w) + 0.5 * mu @ w**2)

@@ -73,7 +73,8 @@ class LeastAbsoluteDeviations(KinkedRegression):
         self.laplace_scale_ = float(s @ np.abs(y - self._predict(X)) / s.sum())
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-        out, r = residual_report.report(self, X, y, s), y - self._predict(X)
+        D = self._problem(X, y, s)[0]
+        out, r = residual_report.report(self, D, X, y, s), y - self._predict(X)
         self._kinks(X, y, s, out)
         up, down = self._slopes()
         cost = float(s @ np.where(r > 0, up * r, -down * r))
@@ -92,8 +93,7 @@ class LeastAbsoluteDeviations(KinkedRegression):
         if density is None and not why:
             why = "the density of the residuals at 0 cannot be estimated"
         factor = None if density is None else self.quantile * (1 - self.quantile) / density**2
-        design = self._problem(X, y, s)[0]
-        out.tables["coefficients"], C = residual_report.coefficients(self, design, s, factor, why)
+        out.tables["coefficients"], C = residual_report.coefficients(self, D, s, factor, why)
         if C is not None:
             out.matrices["coefficient_covariance"] = C if self.fit_intercept else C[1:, 1:]
         return out

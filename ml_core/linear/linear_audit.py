@@ -72,8 +72,9 @@ def audit(m: LinearRegression) -> Passes:
         **(outputs[0] if q == 1 else {}),
     })  # fmt: skip
     out.certificates = _certificates(m, t)
-    out.summary["digits_left"] = linear_inference.digits_left(m, scatter + t.moments.total * mean**2, about[:d], t.rss)
-    out.tables["coefficients"] = linear_inference.coefficients(m, about[:d])
+    raw, spread = np.sqrt(scatter + t.moments.total * mean**2), np.sqrt(about[:d])
+    out.summary["digits_left"] = linear_inference.digits_left(m, raw, spread, np.sqrt(t.rss))
+    out.tables["coefficients"] = linear_inference.coefficients(m, spread)
     out.tables["outputs"] = Table(("output", *outputs[0]), [[k, *o.values()] for k, o in enumerate(outputs)])
     out.tables["solver"] = linear_inference.solver(m)
     if m.aliased_:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import lstsq, qr, svdvals
+from scipy.linalg import lstsq
 from scipy.special import ndtri, stdtr, stdtrit
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.linear.conditioning import condition, singular_values
+from ml_core.numerics.singular import lengths
 from ml_core.solvers.linear_model import ESTIMABLE
 
 if TYPE_CHECKING:
@@ -42,19 +44,20 @@ def condition_bound(m: LinearRegression) -> float:
         return float(m.sums_.size() * np.sqrt(np.nansum(np.square(m.deviations_))))
 
 
-def digits_left(m: LinearRegression, raw: Vector, spread: Vector, rss: Vector) -> float | None:
+def digits_left(m: LinearRegression, raw: Vector, spread: Vector, left: Vector) -> float | None:
     """Decimal digits of the slopes that rounding each cell leaves, at least; null where those of an output are all 0.
 
-    `raw` (d + q,) are the sums of squares of [X, Y], `spread` (d,) those about the mean with an intercept, `rss` (q,).
+    `raw` (d + q,) are the lengths of [X, Y], `spread` (d,) those about the mean with an intercept, `left` (q,) those of
+    the residuals.
     The slopes w of columns A of unit length move by at most ‖A⁺‖(‖δA‖ + (‖δy‖ + ‖A⁺‖‖δA‖‖y - f‖)/‖w‖) of their length,
     to first order: Björck (1996), Numerical Methods for Least Squares Problems, 1.4.
     """
     real, d = np.isfinite(m.deviations_[1:]) & (spread > 0), len(spread)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        inverse = np.sqrt((spread * np.square(m.deviations_[1:]))[real].sum())
-        moved = np.sqrt((raw[:d] / spread)[real].sum())
-        about = np.sqrt(raw[d:]) + inverse * moved * np.sqrt(rss)
-        loss = float(EPS * inverse * (moved + (about / np.sqrt(spread[real] @ m.weights_[real] ** 2)).max()))
+        inverse = np.linalg.norm((spread * m.deviations_[1:])[real])
+        moved = np.linalg.norm((raw[:d] / spread)[real])
+        about = raw[d:] + inverse * moved * left
+        loss = float(EPS * inverse * (moved + (about / lengths(spread[real, None] * m.weights_[real])).max()))
     return float(np.clip(-np.log10(loss), 0, -np.log10(EPS))) if 0 < loss < np.inf else None
 
 
@@ -92,17 +95,17 @@ def diagnose(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector) -> Diagnostic
     """All of it; O(n d²) for the singular values."""
     e = Residuals.of(m, X, Y, s)
     outputs = [_output(m, Y[:, k], s, e, k) for k in range(Y.shape[1])]
-    sizes = svdvals(qr(np.sqrt(s)[:, None] * _augmented(m, X), mode="r", check_finite=False)[0])
+    sizes = singular_values(X, s, m.fit_intercept)
     out = Diagnostics(summary={
         "rows": len(X), "observations": m.n_, "rank": m.rank_, "columns": X.shape[1] + int(m.fit_intercept),
-        "degrees_of_freedom": m.df_, "condition_number": float(sizes[0] / sizes[-1]) if sizes[-1] > 0 else None,
+        "degrees_of_freedom": m.df_, "condition_number": condition(sizes, m.rank_ == X.shape[1] + m.fit_intercept),
         "largest_singular_value": float(sizes[0]), "smallest_singular_value": float(sizes[-1]),
         "gradient_step_bound": 2.0 * float(s.sum()) / float(sizes[0]) / float(sizes[0]) if sizes[0] > 0 else None,
         "largest_leverage": float(e.h.max()), **(outputs[0] if len(outputs) == 1 else {}),
     })  # fmt: skip
     out.certificates = _certificates(m, X, Y, s, e)
     spread = _spread(m, X, s)
-    out.summary["digits_left"] = digits_left(m, s @ np.hstack([X, Y]) ** 2, spread, s @ e.raw**2)
+    out.summary["digits_left"] = digits_left(m, lengths(np.hstack([X, Y]), s), spread, lengths(e.raw, s))
     out.tables = {"coefficients": coefficients(m, spread), "influential_rows": _influence(e)}
     out.tables["outputs"] = Table(("output", *outputs[0]), [[k, *o.values()] for k, o in enumerate(outputs)])
     if m.aliased_:
@@ -165,16 +168,15 @@ def _top(v: Vector) -> float | None:
 
 
 def _spread(m: LinearRegression, X: Matrix, s: Vector) -> Vector:
-    Z = X / m.scale_
-    return np.asarray(s @ (Z - (s @ Z / s.sum() if m.fit_intercept else 0.0)) ** 2 * m.scale_**2)
+    return lengths(X - (s @ X / s.sum() if m.fit_intercept else 0.0), s)
 
 
 def coefficients(m: LinearRegression, spread: Vector) -> Table:
     """Estimate, standard error, t, two-sided p, interval, VIF; null with the reason where a figure has no meaning.
 
-    `spread` (d,) holds the sums of squares of the columns, about their mean with an intercept.
+    `spread` (d,) holds the lengths of the columns, about their mean with an intercept.
     """
-    vif = [None, *((np.sqrt(spread) * m.deviations_[1:]) ** 2).tolist()]
+    vif = [None, *((spread * m.deviations_[1:]) ** 2).tolist()]
     terms: list[Any] = ["intercept", *range(len(spread))][0 if m.fit_intercept else 1 :]
     rows = []
     for k in range(m.weights_.shape[1]):
@@ -222,15 +224,16 @@ def _influence(e: Residuals) -> Table:
 
 def _certificates(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector, e: Residuals) -> list[Certificate]:
     A = np.hstack([np.full((len(X), 1), float(m.fit_intercept)), X - m.center_])
-    size = np.sqrt(s @ A**2)
-    A, size = A[:, size > 0], size[size > 0]
+    size = lengths(A, s)
+    A, size = A[:, size > 0] / size[size > 0], size[size > 0]
     noise = 4 * EPS * np.sqrt(s @ (np.abs(Y) + np.abs(m.offset_) + np.abs(X - m.center_) @ np.abs(m.weights_)) ** 2)
     length = np.sqrt(s @ e.raw**2)
-    angle = np.abs(A.T @ (s[:, None] * e.raw)) / size[:, None]
+    angle = np.abs(A.T @ (s[:, None] * e.raw))
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = np.where(length > 0, angle / length, 0.0).max(initial=0.0)
-        stop = m.tol * _first_gradient(m, X, Y, s) * (1 + np.abs(m.center_).max()) / size.min(initial=np.inf)
-        noise = noise + (stop if m.solutions_[0].reason != "direct" else 0.0)
+        if m.solutions_[0].reason != "direct":
+            first = _first_gradient(m, X, Y, s) * (1 + np.abs(m.center_).max())
+            noise = noise + m.tol * first / size.min(initial=np.inf)
         slack = np.where(length > 0, np.minimum(noise / length, 1.0), 0.0).max()
     out = [
         Certificate("normal_equations", float(cosine), float(1e-12 * np.sqrt(len(X)) + slack),

@@ -79,8 +79,8 @@ class MinimaxRegression(ResidualRegression):
         return float((weight * np.abs(y - self._predict(X))).max())
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-        out, r = residual_report.report(self, X, y, s), y - self._predict(X)
         D, h = StandardDesign.of(X, y, s, self.fit_intercept), self._heights(s)
+        out, r = residual_report.report(self, D, X, y, s), y - self._predict(X)
         unit = D.size * (1.0 if self.weight_kind == "frequency" else float(s.max()))
         value = self._largest(X, y, s)
         out.summary["objective"] = value

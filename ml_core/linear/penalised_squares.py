@@ -21,6 +21,7 @@ from ml_core.selection.left_out import left_out
 from ml_core.solvers.normal_equations import solve_normal
 from ml_core.solvers.shrinkage import Shrinkage
 from ml_core.sums import Additive, Census, Passes
+from ml_core.validation import check_squares
 
 PATH = 10.0 ** np.arange(-4.0, 4.5, 0.5)
 LARGEST = 1e90
@@ -108,6 +109,7 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
                        "fit again to choose it anew, or choose it by gcv")  # fmt: skip
 
     def _learn(self, sums: LinearSums, alpha: float | None) -> None:
+        check_squares(sums.triangle.top[: sums.columns], type(self).__name__, self.largest)
         self.sums_, self.compared_ = sums, []
         grid, found = self._grid(), self._shrinkage()
         if alpha is None:

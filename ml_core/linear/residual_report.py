@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Diagnostics, Table
+from ml_core.linear.conditioning import aliased, condition, singular_values
 from ml_core.linear.standard_design import StandardDesign
 
 if TYPE_CHECKING:
@@ -26,20 +27,23 @@ def counts(m: ResidualRegression, s: Vector) -> Vector:
     return s if m.weight_kind == "frequency" else s * (len(s) / s.sum())
 
 
-def report(m: ResidualRegression, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-    """Statistics that every loss has: squares and absolute values of residuals, R², the largest residuals."""
+def report(m: ResidualRegression, D: StandardDesign, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
+    """Statistics that every loss has: squares and absolute values of residuals, R², the largest, conditioning."""
     r, n = y - m._predict(X), float(counts(m, s).sum())
     mean = float(s @ y / s.sum()) if m.fit_intercept else 0.0
     rss, tss, free = float(s @ r**2), float(s @ (y - mean) ** 2), n - m.rank_
     r2 = 1 - rss / tss if tss > 0 else None
     out = Diagnostics(summary={
         "rows": len(X), "observations": n, "rank": m.rank_, "columns": X.shape[1] + int(m.fit_intercept),
+        "condition_number": condition(singular_values(X, s, m.fit_intercept), D.rank == X.shape[1]),
         "degrees_of_freedom": free, "rss": rss, "tss": tss, "r2": r2,
         "adjusted_r2": None if r2 is None or free <= 0 else 1 - (1 - r2) * (n - m.fit_intercept) / free,
         "mean_absolute_residual": float(s @ np.abs(r) / s.sum()), "largest_residual": float(np.abs(r).max()),
         "iterations": m.n_iter_, "converged": int(m.converged_), "unique": int(m.unique_),
     })  # fmt: skip
     order = np.argsort(-np.abs(r), kind="stable")[:TOP]
+    if lost := aliased(D, s):
+        out.tables["aliased_columns"] = Table(("column",), [[j] for j in lost])
     f = y - r
     out.tables["largest_residuals"] = Table(
         ("row", "target", "fitted", "residual"), [[int(i), float(y[i]), float(f[i]), float(r[i])] for i in order]

@@ -9,6 +9,7 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear import residual_report
+from ml_core.linear.conditioning import weighted_condition
 from ml_core.linear.robust_scale import joint, mad
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.solvers.interior_point import Kinked, interior_point
@@ -31,8 +32,9 @@ def least_absolute(D: StandardDesign, s: Vector) -> Vector:
     return settle(P, interior_point(P), s).w
 
 
-def weights(out: Diagnostics, r: Vector, s: Vector, omega: Vector) -> None:
-    """The rows whose weight is below 1, smallest first."""
+def weights(m: ResidualRegression, out: Diagnostics, X: Matrix, r: Vector, s: Vector, omega: Vector) -> None:
+    """The rows whose weight is below 1, smallest first, and the condition number of the rows so weighted."""
+    out.summary["weighted_condition_number"] = weighted_condition(X, s * omega, m.fit_intercept)
     less = np.flatnonzero(omega < 1 - 1e-12)
     order = less[np.argsort(omega[less], kind="stable")][:SHOWN]
     out.tables["outlier_weights"] = Table(

@@ -136,18 +136,18 @@ class TukeyBiweightRegression(ResidualRegression):
         return Scaled(found.w, size, found.n_iter, found.converged, found.trace)
 
     def _diagnose(self, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
-        out, r = residual_report.report(self, X, y, s), y - self._predict(X)
+        D = StandardDesign.of(X, y, s, self.fit_intercept)
+        out, r = residual_report.report(self, D, X, y, s), y - self._predict(X)
         out.summary |= {"scale": self.scale_, "c": self.c_}
         names = ["least_absolute_deviations", "huber", "least_squares", *map(str, range(self.n_starts))]
         rows = [[name, *row] for name, row in zip(names, self.starts_, strict=True)]
         out.tables["starts"] = Table(("start", "objective", "scale"), rows)
-        D = StandardDesign.of(X, y, s, self.fit_intercept)
         if self.c_ <= 1e-12 * D.size:
             robust_report.exact(self, D, X, y, s, out)
             return out
         loss = Tukey(self.c_ / D.size)
         w = D.pack(self.coef_, self.offset_)
-        robust_report.weights(out, r, s, Tukey(self.c_).omega(r))
+        robust_report.weights(self, out, X, r, s, Tukey(self.c_).omega(r))
         robust_report.stationary(out, D, s, loss, np.zeros(len(w)), w)
         out.summary["objective"] = float(s @ Tukey(self.c_).rho(r))
         out.certificates.append(_curves_up(D, s, loss, w))

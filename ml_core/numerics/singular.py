@@ -33,6 +33,13 @@ def singular(A: Matrix) -> tuple[Matrix, Vector, Matrix]:
     return U, c, Vt.T
 
 
+def lengths(A: Matrix, s: Vector | None = None) -> Vector:
+    """(p,) √(Σ s a²) of the columns of A (n, p), also where squares overflow or vanish."""
+    top = np.abs(A).max(axis=0, initial=0.0)
+    Z = A / np.where(top > 0, top, 1.0)
+    return np.asarray(top * np.sqrt((Z * Z).sum(axis=0) if s is None else s @ (Z * Z)))
+
+
 def _spread(A: Matrix) -> float:
     """The largest entry of the columns over the smallest that is not 0."""
     top = np.abs(A).max(axis=0, initial=0.0)

@@ -24,6 +24,7 @@ from scipy.linalg import qr, svd
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData
+from ml_core.numerics.singular import lengths
 from ml_core.statistics import EPS, UNSEEN, left_over, two_sum
 
 LEAST_SHARE = 1e-11
@@ -85,7 +86,7 @@ class Triangle:
 
     def norms(self) -> Vector:
         """(k,) √(Σ s (a - mean)²)."""
-        return np.asarray(np.sqrt((self.root**2).sum(axis=0)))
+        return lengths(self.root)
 
 
 def reduced(A: Matrix) -> Matrix:
