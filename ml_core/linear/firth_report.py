@@ -13,6 +13,7 @@ from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.linear.likelihood_report import COLUMNS, LEVEL, inflation, wald
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.losses.logistic import Logistic
+from ml_core.selection.left_out import copies
 from ml_core.solvers.base import Solution
 from ml_core.solvers.firth import Firth
 from ml_core.solvers.newton import inverse
@@ -65,7 +66,7 @@ class FirthDesign:
 def firth_report(design: FirthDesign, w: Vector, b: float, label: str, *, precise: bool) -> Diagnostics:
     """Likelihood with and without the penalty, distance to the optimum, and the table of coefficients.
 
-    The leverage of a row is that of one copy of weight 1, or with `precise` weights of all its weight.
+    The leverage of a row is that of one copy, or of all of a lighter or `precise` one.
     """
     F, v = design.objective, design.pack(w, b)
     f, g = F.value_gradient(v)
@@ -76,7 +77,7 @@ def firth_report(design: FirthDesign, w: Vector, b: float, label: str, *, precis
     out = Diagnostics(summary={
         "rows": len(F.y), "weight": total, "parameters": len(v), "penalised_log_likelihood": -f,
         "log_likelihood": -loss, "null_log_likelihood": -least, "deviance": 2 * loss, "null_deviance": 2 * least,
-        "log_loss": loss / total, "largest_leverage": float((F.leverages(v) / (1.0 if precise else F.s)).max()),
+        "log_loss": loss / total, "largest_leverage": float((F.leverages(v) / copies(F.s, precise=precise)[1]).max()),
     })  # fmt: skip
     left = max(float(g @ solve(g)), 0.0) ** 0.5
     out.certificates = [

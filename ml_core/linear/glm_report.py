@@ -13,6 +13,7 @@ from ml_core.linear.glm_families import Family
 from ml_core.linear.glm_parts import Begin, Exposed, FitPart
 from ml_core.linear.likelihood_report import inflation, wald
 from ml_core.linear.likelihood_rows import Fitted, put_rows
+from ml_core.selection.left_out import copies
 from ml_core.solvers.base import Steps
 from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.linear_parts import Frame, Sums
@@ -100,8 +101,8 @@ def put_model_rows(out: Diagnostics, m: GeneralizedLinearModel, X: Matrix, y: Ve
     """Leverages, residuals and Cook's distances of rows in memory."""
     _, target, weight = m._exposed(X.shape[1])(X, y, s)
     parameters, family = float(out.summary["parameters"] or 0), m._family()
-    copies = weight / (s if m.weight_kind == "frequency" else m._copy(family, float(s.sum()), len(s)))
-    f = Fitted(family, target, m._eta(X), copies, m.dispersion_, parameters)
+    each = copies(s, precise=False)[1] if m.weight_kind == "frequency" else m._copy(family, float(s.sum()), len(s))
+    f = Fitted(family, target, m._eta(X), weight / each, m.dispersion_, parameters)
     put_rows(out, f, lambda some: standard(m, X[some]), m.spread_)
 
 

@@ -15,6 +15,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Diagnostics, Table
 from ml_core.linear.glm_families import FAMILIES, Family
 from ml_core.losses.squared import Squared
+from ml_core.selection.left_out import copies
 from ml_core.solvers.linear_objective import LinearObjective
 from ml_core.solvers.newton import inverse
 
@@ -98,17 +99,17 @@ def _design(problem: LinearObjective, some: slice) -> Matrix:
 
 
 def put_class_rows(out: Diagnostics, problem: LinearObjective, v: Vector, *, precise: bool) -> None:
-    """The same of a logistic or softmax fit; a row is one copy of weight 1, or `precise` ones all its weight."""
-    copies = problem.s if precise else np.ones(len(problem.s))
+    """The same of a logistic or softmax fit; a row is one copy, or all of a lighter or `precise` one."""
+    each = copies(problem.s, precise=precise)[0]
     if problem.loss.width > 1:
-        _put_multinomial_rows(out, problem, v, copies)
+        _put_multinomial_rows(out, problem, v, each)
         return
     eta, parameters = problem.predictor(v)[:, 0], float(out.summary["parameters"] or 0)
-    f = Fitted(FAMILIES["binomial", "logit"], problem.y, eta, copies, 1.0, parameters)
+    f = Fitted(FAMILIES["binomial", "logit"], problem.y, eta, each, 1.0, parameters)
     put_rows(out, f, lambda some: _design(problem, some), inverse(problem.second(v)[2])(np.eye(problem.size)))
 
 
-def _put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector, copies: Vector) -> None:
+def _put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector, each: Vector) -> None:
     """Of a softmax fit, target and fitted being the class's number and its probability; O(n (D q)²) in blocks.
 
     With M = Zᵢ H⁻¹ Zᵢᵀ and the curvature V of one copy, (q, q), the leverage is tr(V M); Cook's distance is
@@ -119,21 +120,21 @@ def _put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector,
     n, (D, q) = len(problem.y), problem.shape
     C = inverse(problem.second(v)[2])(np.eye(problem.size)).reshape(D, q, D, q)
     value, slope, curve = problem.loss.all(problem.predictor(v), problem.y)
-    slope, curve = slope * copies[:, None], curve * copies[:, None, None]
+    slope, curve = slope * each[:, None], curve * each[:, None, None]
     h, cook = np.empty(n), np.empty(n)
-    each = max(1, CELLS // (problem.size * q))
-    for a in range(0, n, each):
-        Z, r = _design(problem, slice(a, a + each)), slope[a : a + each, :, None]
+    many = max(1, CELLS // (problem.size * q))
+    for a in range(0, n, many):
+        Z, r = _design(problem, slice(a, a + many)), slope[a : a + many, :, None]
         M = np.einsum("nd,dkel,ne->nkl", Z, C, Z, optimize=True)
-        B = curve[a : a + each] @ M
-        h[a : a + each] = np.trace(B, axis1=1, axis2=2)
+        B = curve[a : a + many] @ M
+        h[a : a + many] = np.trace(B, axis1=1, axis2=2)
         alone = np.linalg.eigvals(B).real.max(axis=1) >= 1 - FULL
         B[alone] = 0.0
         u = np.linalg.solve(np.eye(q) - B, r)
         moved = (u.transpose(0, 2, 1) @ M @ u)[:, 0, 0] / max(float(out.summary["parameters"] or 0), 1.0)
-        cook[a : a + each] = np.where(alone, np.nan, moved)
+        cook[a : a + many] = np.where(alone, np.nan, moved)
     own = np.exp(-value)
-    off, value = np.sqrt(copies * np.expm1(value)), copies * value
+    off, value = np.sqrt(each * np.expm1(value)), each * value
     _put(out, own, (problem.y, own, off, np.sqrt(2 * value), h, np.full(n, np.nan), cook))
 
 

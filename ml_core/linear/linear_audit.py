@@ -10,6 +10,7 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.linear import linear_inference
+from ml_core.solvers.least_squares import EPS
 from ml_core.statistics import Moments
 from ml_core.sums import Passes
 
@@ -90,7 +91,7 @@ def _certificates(m: LinearRegression, t: Fitted) -> list[Certificate]:
     slope = np.abs(t.gradient[size > 0]) / size[size > 0, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = np.where(length > 0, slope / length, 0.0).max(initial=0.0)
-        lost = np.minimum(4 * linear_inference.EPS * np.sqrt(t.noise) / length, 1.0)
+        lost = np.minimum(4 * EPS * np.sqrt(t.noise) / length, 1.0)
     slack = np.where(length > 0, lost, 0.0).max(initial=0.0)
     tolerance = 1e-12 * t.moments.rows**0.5 + slack
     if m.solutions_[0].reason != "direct":

@@ -13,12 +13,14 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear.conditioning import condition, singular_values
 from ml_core.numerics.singular import lengths
+from ml_core.selection.left_out import copies
+from ml_core.solvers.least_squares import EPS, ROUNDINGS
 from ml_core.solvers.linear_model import ESTIMABLE
 
 if TYPE_CHECKING:
     from ml_core.linear.linear_regression import LinearRegression
 
-EPS = float(np.finfo(float).eps)
+TINY = float(np.finfo(float).tiny)
 TOP = 20
 CURVE = 2000
 SMALL = 64
@@ -78,12 +80,11 @@ class Residuals:
         """Internally and externally studentised residuals and Cook's distances; NaN where h = 1 or df is exhausted."""
         f = (X - m.center_) @ m.weights_ + m.offset_
         r, h = Y - f, mean_variance(m, X)
-        precise = m.weight_kind == "precision"
-        scale, times = (np.sqrt(s), np.ones(len(s))) if precise else (np.ones(len(s)), s)
-        h = np.minimum(h * scale**2, 1.0)
+        one, times = copies(s, precise=m.weight_kind == "precision")
+        h = np.minimum(h * one, 1.0)
         free = np.where(1 - h > 1e-10, 1 - h, np.nan)[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
-            e = r * scale[:, None] / np.sqrt(free)
+            e = r * np.sqrt(one)[:, None] / np.sqrt(free)
             t = e / np.sqrt(np.where(m.sigma2_ > 0, m.sigma2_, np.nan))
             left = (m.df_ * m.sigma2_ - e**2) / (m.df_ - 1) if m.df_ > 1 else np.full(e.shape, np.nan)
             deleted = e / np.sqrt(np.where(left > 0, left, np.nan))
@@ -136,9 +137,8 @@ def _output(m: LinearRegression, y: Vector, s: Vector, e: Residuals, k: int) -> 
     tss = float(s @ (y - (s @ y / s.sum() if m.fit_intercept else 0.0)) ** 2)
     logs = float(np.log(s).sum()) if m.weight_kind == "precision" else 0.0
     free = np.where(1 - e.h > 1e-10, 1 - e.h, np.nan)
-    weight = s if m.weight_kind == "precision" else e.times
     return statistics(m, float(s @ e.raw[:, k] ** 2), tss, logs) | {
-        "leave_one_out_mse": float(np.sum(weight * (e.raw[:, k] / free) ** 2) / weight.sum()),
+        "leave_one_out_mse": float(np.sum(s * (e.raw[:, k] / free) ** 2) / s.sum()),
         "largest_studentized_residual": _top(e.studentized[:, k]), "largest_cook_distance": _top(e.cook[:, k]),
     }  # fmt: skip
 
@@ -225,7 +225,8 @@ def _influence(e: Residuals) -> Table:
 def _certificates(m: LinearRegression, X: Matrix, Y: Matrix, s: Vector, e: Residuals) -> list[Certificate]:
     A = np.hstack([np.full((len(X), 1), float(m.fit_intercept)), X - m.center_])
     size = lengths(A, s)
-    A, size = A[:, size > 0] / size[size > 0], size[size > 0]
+    faked = ROUNDINGS * EPS * np.sqrt(s.sum()) * np.append(0.0, np.abs(X).max(axis=0)) * m.fit_intercept
+    A, size = A[:, size > faked] / size[size > faked], size[size > faked]
     noise = 4 * EPS * np.sqrt(s @ (np.abs(Y) + np.abs(m.offset_) + np.abs(X - m.center_) @ np.abs(m.weights_)) ** 2)
     length = np.sqrt(s @ e.raw**2)
     angle = np.abs(A.T @ (s[:, None] * e.raw))
@@ -257,8 +258,10 @@ def _least_norm(m: LinearRegression, X: Matrix) -> Certificate:
     A = X - X.mean(axis=0) if free or not m.fit_intercept else np.hstack([np.ones((len(X), 1)), X])
     A = X if not m.fit_intercept else A
     w = m.weights_ if free or not m.fit_intercept else np.vstack([np.ravel(m.intercept_), m.weights_])
-    part = lstsq(A.T, w, check_finite=False)[0]
-    off = np.abs(A.T @ part - w).max() / max(float(np.abs(w).max()), np.finfo(float).tiny)
+    size = lengths(A)
+    unit = A.T / np.where(size > 0, size, 1.0)[:, None]
+    w = w / np.where(size > 0, size, 1.0)[:, None]
+    off = np.abs(unit @ lstsq(unit, w, check_finite=False)[0] - w).max() / max(float(np.abs(w).max()), TINY)
     return Certificate("outside_row_space", float(off), 1e-6, "share of the solution that a shorter one would drop")
 
 

@@ -13,7 +13,7 @@ from ml_core.bundle import portable
 from ml_core.errors import InvalidData
 from ml_core.numerics.compensated import normal_residual, residual, two_diff
 from ml_core.numerics.triangle import Triangle, reduced
-from ml_core.solvers.least_squares import EPS, Design, triangular_inverse
+from ml_core.solvers.least_squares import EPS, ROUNDINGS, Design, triangular_inverse
 from ml_core.solvers.linear_model import LinearFit
 from ml_core.statistics import two_sum
 
@@ -53,21 +53,20 @@ class LinearSums:
         """Few rows with the sums of all: the square root of the weight at the mean, then the root of the scatter."""
         t, d = self.triangle, self.columns
         n, spread = np.sqrt(t.total), t.norms() / np.sqrt(t.total)
-        flat = spread <= 4 * EPS * t.top
+        flat = spread <= ROUNDINGS * EPS * t.top
         scale = np.where(flat, 1.0, 2.0 ** np.frexp(spread)[1])
         A = np.where(flat, 0.0, t.root) / scale
-        mean = n * t.rest / scale
+        mean = np.where(flat, 0.0, n * t.rest / scale)
         hi = np.vstack([mean[:d], A[:, :d]]).T if t.centred else A[:, :d].T
         target = np.vstack([mean[d:], A[:, d:]]).T if t.centred else A[:, d:].T
         if t.centred:
             hi = np.vstack([n * np.eye(1, hi.shape[1]), hi])
-        noise = np.divide(t.top, spread, out=np.ones(len(spread)), where=~flat)[:d].max(initial=1.0)
-        repeats = max(t.rows, len(hi)) / max(hi.shape)
+        noise = np.divide(ROUNDINGS * t.top, spread, out=np.zeros(len(spread)), where=~flat)[:d]
+        noise = np.maximum(max(t.rows, len(hi)), np.append(0.0, noise) if t.centred else noise)
         hi, target = np.ascontiguousarray(hi), np.ascontiguousarray(target)
         return Design(
             hi, np.zeros_like(hi), target, np.zeros_like(target), s=np.ones(hi.shape[1]), shift=t.mean[:d],
-            scale=scale[:d], target_shift=t.mean[d:], target_scale=scale[d:], noise=float(noise) * repeats,
-            intercept=t.centred,
+            scale=scale[:d], target_shift=t.mean[d:], target_scale=scale[d:], noise=noise, intercept=t.centred,
         )  # fmt: skip
 
     def size(self) -> float:

@@ -17,7 +17,7 @@ from ml_core.linear.fold_errors import fold_errors
 from ml_core.linear.linear_sums import LinearSums, sums_of_normal
 from ml_core.linear.squares_report import Press, PressPart
 from ml_core.params import RealVector
-from ml_core.selection.left_out import left_out
+from ml_core.selection.left_out import copies, left_out
 from ml_core.solvers.normal_equations import solve_normal
 from ml_core.solvers.shrinkage import Shrinkage
 from ml_core.sums import Additive, Census, Passes
@@ -129,9 +129,9 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
         t = self.sums_.triangle
         return float(t.total if self.weight_kind == "frequency" else t.rows)
 
-    def _copies(self, s: Vector) -> Vector:
-        """(n,) the weight of what is left out of a row at once: one copy, or all of a row with a precision."""
-        return np.ones(len(s)) if self.weight_kind == "frequency" else s
+    def _copies(self, s: Vector) -> tuple[Vector, Vector]:
+        """(n,) the weight of what is left out of a row at once, and how many such there are."""
+        return copies(s, precise=self.weight_kind == "precision")
 
     def _grid(self) -> Vector:
         """The penalties that are compared, on the scale of the sum of squares, ascending."""

@@ -57,7 +57,7 @@ class PressPart:
         errors, rows = np.zeros((len(self.alphas), Y.shape[1])), max(64, BLOCK // max(X.shape[1], len(self.alphas)))
         for a in range(0, len(X), rows):
             G = found.directions(m._rows(X[a : a + rows]))
-            one = m._copies(s[a : a + rows])[:, None]
+            one = m._copies(s[a : a + rows])[0][:, None]
             left = 1.0 - one * (m._free_bias() + found.leverages(G, self.alphas))
             left[left < LEAST] = np.nan
             for k in range(Y.shape[1]):
@@ -224,12 +224,13 @@ def _chosen(m: PenalisedSquares, out: Diagnostics, errors: Vector, by: str) -> N
 def add_rows(m: PenalisedSquares, out: Diagnostics, X: Matrix, y: Vector | Matrix, s: Vector) -> Diagnostics:
     """What takes the rows in memory: leverages, errors of leaving one out, at the penalty in use and along the path."""
     out.warnings = [n for n in out.warnings if n.code != "rows_not_in_memory"]
-    h = m._leverages(X) * m._copies(s)
+    one, times = m._copies(s)
+    h = m._leverages(X) * one
     r = y.reshape(len(X), -1) - (X - m.center_) @ m.weights_ - m.offset_
     left = np.where(1 - h > LEAST, 1 - h, np.nan)[:, None]
     out.summary["leave_one_out_mse"] = float(np.mean(s @ (r / left) ** 2 / s.sum()))
     out.summary["largest_leverage"] = float(h.max())
-    off = abs(float(s / m._copies(s) @ h) - m.effective_parameters_)
+    off = abs(float(times @ h) - m.effective_parameters_)
     text = "the leverages of the training rows add up to the effective parameters"
     out.certificates.append(Certificate("leverage_sum_error", off, 1e-6 * len(m.center_), text))
     errors = PressPart.of(m)(X, y, s).errors.sum(axis=1)

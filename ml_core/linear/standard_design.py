@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import qr, svd
+from scipy.linalg import qr
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.column_moments import column_moments
-
-EPS = float(np.finfo(float).eps)
+from ml_core.numerics.singular import singular
+from ml_core.solvers.least_squares import EPS, ROUNDINGS
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,12 @@ class StandardDesign:
         if not intercept:
             sd, mean = np.hypot(np.where(constant, 0.0, sd), mean), np.zeros(X.shape[1])
             constant = sd == 0.0
+        noise = ROUNDINGS * EPS * (1 + np.abs(mean) / np.where(constant, 1.0, sd))
+        constant |= noise >= 1.0
         scale = np.where(constant, 1.0, sd)
         kept = np.flatnonzero(~constant)
         Z = (X[:, kept] - mean[kept]) / scale[kept]
-        noise = 4 * EPS * (1 + (np.abs(mean) / scale)[kept].max(initial=0.0))
-        V, rank = _row_space(Z, s, noise) if len(kept) else (np.empty((0, 0)), 0)
+        V, rank = _row_space(Z, s, noise[kept]) if len(kept) else (np.empty((0, 0)), 0)
         basis = np.zeros((X.shape[1], rank if merge else len(kept)))
         basis[kept] = V if merge and rank < len(kept) else np.eye(len(kept))
         A = Z @ V if merge and rank < len(kept) else Z
@@ -93,9 +94,15 @@ class StandardDesign:
         return np.concatenate([[(offset - self.shift) / self.size], w]) if self.intercept else w
 
 
-def _row_space(Z: Matrix, s: Vector, noise: float) -> tuple[Matrix, int]:
-    """Orthonormal basis (k, r) of the row space of √s Z, and r."""
-    R = qr(np.sqrt(s / s.sum())[:, None] * Z, mode="r", check_finite=False)[0][: Z.shape[1]]
-    _, size, Vt = svd(R, full_matrices=False, check_finite=False)
-    rank = int((size > max(Z.shape) ** 0.5 * noise * size.max(initial=0.0)).sum())
-    return np.ascontiguousarray(Vt[:rank].T), rank
+def _row_space(Z: Matrix, s: Vector, noise: Vector) -> tuple[Matrix, int]:
+    """Orthonormal basis (k, r) of the row space of √s Z, and r; `noise` (k,): what share of a column is rounding.
+
+    Columns are made as long as they are sure, so that none takes others with it.
+    """
+    sure = noise.min() / noise
+    R = qr(np.sqrt(s / s.sum())[:, None] * Z * sure, mode="r", check_finite=False)[0][: Z.shape[1]]
+    _, size, V = singular(np.ascontiguousarray(R))
+    rank = int((size > max(Z.shape) ** 0.5 * noise.min() * size.max(initial=0.0)).sum())
+    if rank == len(sure):
+        return np.eye(rank), rank
+    return np.ascontiguousarray(qr(V[:, :rank] / sure[:, None], mode="economic", check_finite=False)[0]), rank

@@ -20,24 +20,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import qr, svd
+from scipy.linalg import qr
 from scipy.linalg.lapack import dtrtri
 
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.numerics.compensated import normal_residual, power, residual, two_diff
+from ml_core.numerics.singular import lengths, singular
 
 EPS = float(np.finfo(float).eps)
 MAX_STEPS = 12
 Powers = tuple[tuple[int, int, int], ...]
 ENOUGH = 2.0**-75
+ROUNDINGS = 8
+"""Roundings of cells, as large as the largest of their column allows, that a variation must exceed to be one."""
 
 
 @dataclass(frozen=True)
 class Design:
     """A = [1, (X - shift)/scale] (p, n) and b = (Y - target_shift)/target_scale (q, n), as double-doubles; weights s.
 
-    `scale` holds powers of two; without intercept there is no column of ones and `shift` is 0.
+    `scale` holds powers of two; without intercept there is no column of ones and `shift` is 0. `noise` (p,) is what
+    rounding can fake in each column, in units of 2⁻⁵² of its size.
     """
 
     hi: Matrix
@@ -49,7 +53,7 @@ class Design:
     scale: Vector
     target_shift: Vector
     target_scale: Vector
-    noise: float
+    noise: Vector
     intercept: bool
 
 
@@ -59,15 +63,15 @@ def _exponents(A: Matrix) -> np.ndarray:
 
 
 def _shifted(A: Matrix, lo: Matrix, s: Vector, shift: bool) -> tuple[Matrix, Matrix, Vector, Vector]:
-    """Rows of A + lo minus their rounded weighted means: (hi, lo, shift, the relative rounding error of each row)."""
+    """Rows of A + lo minus their rounded weighted means: (hi, lo, shift, how far each row is from 0 in its spreads)."""
     mean = (A @ s) / s.sum() if shift else np.zeros(len(A))
     hi, err = two_diff(A, mean[:, None])
-    flat = np.ptp(A, axis=1) <= 4 * EPS * np.abs(A).max(axis=1, initial=0.0)
+    top, spread = np.abs(A).max(axis=1, initial=0.0), np.abs(hi).max(axis=1)
     if shift:
-        hi[flat], err[flat], lo[flat] = 0.0, 0.0, 0.0
+        flat = spread <= ROUNDINGS * EPS * top
+        hi[flat], err[flat], lo[flat], spread[flat] = 0.0, 0.0, 0.0, 0.0
         mean[flat] = A[flat, 0]
-    spread = np.abs(hi).max(axis=1)
-    noise = np.divide(np.abs(A).max(axis=1), spread, out=np.zeros(len(A)), where=spread > 0)
+    noise = np.divide(top, spread, out=np.zeros(len(A)), where=spread > 0)
     hi, err = two_diff(hi, -(err + lo))
     return hi, err, mean, noise
 
@@ -95,11 +99,12 @@ def design(
     hi, lo = np.ldexp(hi, -second[:, None]), np.ldexp(lo, -second[:, None])
     if intercept:
         hi, lo = np.vstack([np.ones(len(X)), hi]), np.vstack([np.zeros(len(X)), lo])
+        noise = np.append(0.0, noise)
     hi, lo, target, target_lo = (np.ascontiguousarray(a) for a in (hi, lo, target, target_lo))
     return Design(
         hi, lo, target, target_lo, s=s, shift=np.ldexp(shift, e),
         scale=np.ldexp(1.0, e + second), target_shift=np.ldexp(target_shift, t), target_scale=np.ldexp(1.0, t),
-        noise=float(noise.max(initial=1.0)), intercept=intercept,
+        noise=np.maximum(max(hi.shape), ROUNDINGS * noise), intercept=intercept,
     )  # fmt: skip
 
 
@@ -121,16 +126,20 @@ def triangular_inverse(R: Matrix) -> Matrix:
 def factorise(D: Design, *, method: Literal["qr", "svd"] = "qr", rcond: float | None = None) -> Factor:
     """Column-pivoted QR, or SVD, of the rounded weighted design, cut where a pivot falls below `rcond` of the largest.
 
-    The default cut is max(n, p)·2⁻⁵² times the largest |x| over spread of a column: what rounding of the data can fake.
-    O(n p²); tall designs are first reduced by an unpivoted blocked QR.
+    By default columns are made as long as they are sure, so that one cut, of what rounding of the data can fake, fits
+    all: a column of little but rounding goes last and takes no other with it. O(n p²); tall designs are first reduced
+    by an unpivoted blocked QR.
     """
     p, n = D.hi.shape
-    cut = max(n, p) * EPS * max(1.0, D.noise) if rcond is None else rcond
-    A = (D.hi * np.sqrt(D.s)).T
+    A, least = (D.hi * np.sqrt(D.s)).T, float(D.noise.min())
+    top = float(lengths(A).max(initial=0.0))
+    sure = np.ones(p) if rcond is not None else np.ldexp(1.0, 1 - np.frexp(D.noise / least)[1])
+    A = A * sure
     if method == "svd":
-        U, size, Vt = svd(A, full_matrices=False, lapack_driver="gesdd", check_finite=False)
-        r = int((size > cut * size[0]).sum()) if size[0] > 0 else 0
-        return Factor(U[:, :r], Vt[:r].T / size[:r], Vt[:r].T, np.arange(p))
+        U, size, V = singular(A)
+        V[~A.any(axis=0)] = 0.0
+        r = int((size > (EPS * least * top if rcond is None else rcond * size[0])).sum())
+        return Factor(U[:, :r], sure[:, None] * V[:, :r] / size[:r], V[:, :r] / sure[:, None], np.arange(p))
     if n > 4 * p and n * p > 1 << 16:
         Q1, R1 = qr(A, mode="economic", check_finite=False)
         Q2, R, perm = qr(R1, mode="economic", pivoting=True, check_finite=False)
@@ -138,12 +147,13 @@ def factorise(D: Design, *, method: Literal["qr", "svd"] = "qr", rcond: float | 
     else:
         Q, R, perm = qr(A, mode="economic", pivoting=True, check_finite=False)
     size = np.abs(np.diag(R))
-    r = int((size > cut * size[0]).sum()) if size[0] > 0 else 0
+    r = int((size > (EPS * least * top if rcond is None else rcond * size[0])).sum())
     K, rows = np.zeros((p, r)), np.zeros((p, r))
     if r:
         K[perm[:r]] = triangular_inverse(R[:r, :r])
         rows[perm[:r]] = np.eye(r)
         rows[perm[r:]] = (K[perm[:r]] @ R[:r, r:]).T
+    K, rows = sure[:, None] * K, rows * sure[perm[:r]] / sure[:, None]
     return Factor(np.ascontiguousarray(Q[:, :r]), K, rows, perm[:r].astype(np.int64))
 
 

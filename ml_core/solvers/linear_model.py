@@ -10,6 +10,7 @@ from scipy.linalg import qr
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.compensated import residual
+from ml_core.numerics.singular import lengths
 from ml_core.solvers.least_squares import Design, Factor, Powers, design, factorise, refine
 
 MinNorm = Literal["augmented", "centered"]
@@ -86,9 +87,15 @@ def _padded(A: Matrix, intercept: bool) -> Matrix:
 
 
 def _orthonormal(A: Matrix) -> Matrix:
-    """Orthonormal basis of the columns of A, whose rank is full."""
-    size = np.sqrt((A * A).sum(axis=0))
-    return np.asarray(qr(A / np.where(size > 0, size, 1.0), mode="economic", check_finite=False)[0])
+    """Orthonormal basis of the columns of A, whose rank is full; long ones go first, so that short ones keep digits.
+
+    Source: Cox, Higham (1998), Stability of Householder QR factorization for weighted least squares problems.
+    """
+    size = lengths(A)
+    order = np.argsort(-np.abs(A).max(axis=1, initial=0.0), kind="stable")
+    unit, out = (A / np.where(size > 0, size, 1.0))[:, np.argsort(-size, kind="stable")], np.empty_like(A)
+    out[order] = qr(unit[order], mode="economic", check_finite=False)[0]
+    return out
 
 
 def _intercept(D: Design, hi: Matrix, lo: Matrix) -> Vector:
@@ -104,14 +111,14 @@ def _least_norm(D: Design, F: Factor, w: Matrix, b: Vector, offset: Vector, min_
     if not D.intercept:
         Q = _orthonormal(D.scale[:, None] * F.rows)
         return Q @ (Q.T @ w), b
-    B = np.vstack([F.rows[:1], D.scale[:, None] * F.rows[1:]])
+    one, rest = np.hsplit(F.rows @ qr(F.rows[:1].T, check_finite=False)[0], [1])  # all of the intercept is in one
+    within = D.scale[:, None] * rest[1:]
     if min_norm == "augmented":
-        B[1:] += D.shift[:, None] * B[:1]
-        Q = _orthonormal(B)
+        first = np.vstack([one[:1], D.scale[:, None] * one[1:] + D.shift[:, None] * one[:1]])
+        Q = _orthonormal(np.hstack([first, np.vstack([np.zeros((1, within.shape[1])), within])]))
         w = Q[1:] @ (Q.T @ np.vstack([b, w]))
     else:
-        within = qr(F.rows[:1].T, check_finite=False)[0][:, 1:]
-        Q = _orthonormal(B[1:] @ within)
+        Q = _orthonormal(within)
         w = Q @ (Q.T @ w)
     return w, offset - D.shift @ w
 
