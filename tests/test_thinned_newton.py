@@ -9,10 +9,15 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
+from ml_core import progress
 from ml_core.arrays import Matrix, Vector
+from ml_core.errors import Cancelled
+from ml_core.losses.gamma import InverseGamma
 from ml_core.losses.logistic import Logistic
 from ml_core.losses.softmax import Softmax
+from ml_core.solvers.leverage_sample import systematic
 from ml_core.solvers.linear_objective import LinearObjective
+from ml_core.solvers.newton import newton
 from ml_core.solvers.thinned_newton import MIN_ROWS, MOVED, THIN, MovedRows, thinned_newton
 
 RARE = 12
@@ -75,23 +80,28 @@ def test_the_price_of_a_sample_is_its_share(classes: int) -> None:
     assert curve.price(far) == pytest.approx(whole.hessian_cost)
 
 
-def test_a_rare_level_needs_no_hessian_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """Rows of each pass, and whether it formed a Hessian."""
+    made = []
+    sums = LinearObjective._sum
+
+    def counted(self: LinearObjective, v: Vector, *, second: bool) -> Any:
+        made.append((len(self.X), second))
+        return sums(self, v, second=second)
+
+    monkeypatch.setattr(LinearObjective, "_sum", counted)
+    return made
+
+
+def test_a_rare_level_needs_no_hessian_of_all_rows(passes: list[tuple[int, bool]]) -> None:
     """Its few rows bend the objective in their direction; a new Hessian of everything would be for these alone."""
     problem = table(THIN * MIN_ROWS * 2, 6, d=40)
-    wholes = 0
-    second = LinearObjective.second
-
-    def counted(self: LinearObjective, v: Vector) -> tuple[float, Vector, Matrix]:
-        nonlocal wholes
-        wholes += len(self.X) == len(problem.X)
-        return second(self, v)
-
-    monkeypatch.setattr(LinearObjective, "second", counted)
     found = thinned_newton(problem, tol=1e-8, max_iter=100)
     assert found.converged
-    assert wholes == 0
-    f, g = problem.value_gradient(found.w)
-    step = np.linalg.solve(second(problem, found.w)[2], g)
+    assert (len(problem.X), True) not in passes
+    f, g, H = problem.second(found.w)
+    step = np.linalg.solve(H, g)
     assert np.sqrt(g @ step) < 1e-7
 
     Z, Y = problem.standardised(), np.eye(6)[problem.y.astype(int)]
@@ -114,3 +124,72 @@ def test_a_start_is_kept_where_the_sample_has_no_minimum() -> None:
     apart = LinearObjective(problem.X, (problem.X[:, 0] > 0).astype(float), problem.s, Logistic())
     found = thinned_newton(apart, tol=1e-8, max_iter=100, slow=lambda v: True)
     assert found.reason == "separable"
+
+
+def test_the_sample_may_miss_the_rows_that_tell_two_columns_apart() -> None:
+    """Its Hessian is singular there: shortest steps along it do not see the slope that all rows have."""
+    n, d, classes, few = 40_000, 20, 6, 12
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(n, d))
+    scores = np.column_stack([np.zeros(n), Z @ rng.normal(size=(d, classes - 1)) / d**0.5])
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1).astype(float)
+    held = systematic(1.0 + np.square(Z).sum(axis=1), n // THIN)[0]
+    rows = np.setdiff1d(np.arange(n), [i for at in held for i in (at - 1, at, at + 1)])[:few]
+    twin = Z[:, 0].copy()
+    twin[rows] += rng.normal(size=few)
+    y[rows] = np.arange(few) % classes
+    problem = LinearObjective(np.column_stack([Z, twin]), y, np.ones(n), Softmax(classes))
+    few_rows = problem.thin(THIN)
+    values = np.linalg.eigvalsh(few_rows.second(few_rows.zero())[2])
+    assert values[0] < 1e-13 * values[-1]
+    found = thinned_newton(problem, tol=1e-10, max_iter=100)
+    _, g, H = problem.second(found.w)
+    assert found.converged
+    assert np.sqrt(g @ np.linalg.solve(H, g)) < 1e-8
+
+
+def test_a_row_outside_the_sample_may_have_no_finite_loss_at_its_minimum() -> None:
+    rng = np.random.default_rng(5)
+    n = THIN * MIN_ROWS
+    x = rng.uniform(size=(n, 1))
+    y = rng.gamma(2.0, 0.5 / (0.2 + x[:, 0]))
+    for row in range(n):
+        far = x.copy()
+        far[row] = -0.5
+        problem = LinearObjective(far, y, np.ones(n), InverseGamma())
+        few = problem.thin(THIN)
+        if -0.5 not in few.X:
+            break
+    start = np.array([0.0, 1.0 / y.mean()])
+    assert problem.value_gradient(newton(few, start, tol=1e-8, max_iter=100).w)[0] == np.inf
+    found = thinned_newton(problem, start, tol=1e-8, max_iter=100)
+    assert found.converged
+    _, g, H = problem.second(found.w)
+    assert np.sqrt(g @ np.linalg.solve(H, g)) < 1e-7
+
+
+def test_no_start_without_a_finite_value() -> None:
+    problem = LinearObjective(np.ones((3, 1)), np.ones(3), np.ones(3), InverseGamma())
+    found = newton(problem, np.array([0.0, -1.0]), tol=1e-8, max_iter=10)
+    assert (found.reason, found.converged, found.n_iter) == ("diverged", False, 0)
+
+
+def test_time_that_ends_on_the_sample_takes_no_hessian_of_all_rows(passes: list[tuple[int, bool]]) -> None:
+    problem = table(THIN * MIN_ROWS * 2, 6, d=40)
+    with progress.deadline(0.0):
+        found = thinned_newton(problem, tol=1e-8, max_iter=100)
+    assert found.reason == "time"
+    assert (len(problem.X), True) not in passes
+    assert found.trace[-1] < problem.value_gradient(problem.zero())[0]
+    assert problem.value_gradient(found.w)[0] == found.trace[-1]
+
+
+def test_the_fit_of_the_sample_can_be_cancelled(passes: list[tuple[int, bool]]) -> None:
+    problem = table(THIN * MIN_ROWS * 2, 3)
+
+    def stop(tick: progress.Tick) -> None:
+        raise Cancelled("enough")
+
+    with pytest.raises(Cancelled), progress.listen(stop):
+        thinned_newton(problem, tol=1e-8, max_iter=100)
+    assert {rows for rows, _ in passes} == {len(problem.thin(THIN).X)}

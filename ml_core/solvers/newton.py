@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -64,15 +64,23 @@ class Followed(Protocol):
 
 def inverse(H: Matrix) -> Solve:
     """g → H⁻¹g by Cholesky; where H is singular to working precision, by its pseudo-inverse (the shortest step)."""
+    return _cholesky(H) or _shortest(H)
+
+
+def _cholesky(H: Matrix) -> Solve | None:
+    """g → H⁻¹g, None where H is singular to working precision."""
     if not np.isfinite(H).all():
         raise FloatingPointError("the Hessian is not finite")
     try:
         factor = cho_factor(H, lower=True, check_finite=False)
-        pivots = np.diag(factor[0]) ** 2 / np.maximum(np.diag(H), np.finfo(float).tiny)
-        if pivots.min() > SINGULAR:
-            return lambda g: np.asarray(cho_solve(factor, g, check_finite=False))
     except LinAlgError:
-        pass  # the eigenvalues below say which directions are flat
+        return None
+    pivots = np.diag(factor[0]) ** 2 / np.maximum(np.diag(H), np.finfo(float).tiny)
+    return (lambda g: np.asarray(cho_solve(factor, g, check_finite=False))) if pivots.min() > SINGULAR else None
+
+
+def _shortest(H: Matrix) -> Solve:
+    """g → H⁺g by eigenvalues, which say what directions are flat."""
     values, Q = np.linalg.eigh(H)
     keep = values > len(H) * SINGULAR * max(values[-1], np.finfo(float).tiny)
     half = Q[:, keep] / np.sqrt(values[keep])
@@ -87,8 +95,9 @@ def newton(
 
     Stops when the distance left to the minimum, in the norm of the Hessian (for a likelihood: standard errors), is at
     most `tol`. The first steps are along the Hessian of `curve`, if there is one. `slow(v)` is asked at steps 6, 12,
-    24 … that contract badly whether to give up as separable. Steps between new Hessians are corrected by the last
-    steps (L-BFGS). O(n D q) per step, O(n D² q²) per step with a new Hessian.
+    24 … that contract badly whether to give up as separable. Without `report` it tells nothing new, and can be
+    cancelled. Steps between new Hessians are corrected by the last steps (L-BFGS). O(n D q) per step, O(n D² q²) per
+    step with a new Hessian.
     """
 
     def ask(v: Vector, second: bool) -> Point:
@@ -106,18 +115,19 @@ def newton_steps(
 ) -> Steps[Solution]:  # fmt: skip
     """`newton` for an objective whose figures are asked for; `hessian_cost` is a Hessian's price in gradients."""
     at = _Descent(ask, v0, curve)
-    yield from at.begin()
+    if not (yield from at.begin()):
+        return Solution(v0, 0, False, "diverged", [at.f])
     trace: list[float] = []
     look = FIRST_LOOK
     for step in range(max_iter + 1):
         trace.append(at.f)
-        left = at.aim()
+        end = yield from at.aim(tol)
         if report:
-            progress.tick(step, max_iter, objective=at.f, distance=left)
-        if left <= tol or (left < 1e-3 and left * at.contraction <= 0.01 * tol):
-            return Solution(at.v - at.p, step, True, "gradient", trace)
-        if at.contraction > 0.5 and left < max(1e-8, 1e-10 * abs(at.f) ** 0.5):
-            return Solution(at.v, step, True, "step", trace)
+            progress.tick(step, max_iter, objective=at.f, distance=at.left)
+        else:
+            progress.pulse()
+        if end is not None:
+            return Solution(at.v - at.p if end == "gradient" else at.v, step, True, end, trace)
         if slow is not None and at.contraction > SLOW and step >= look:
             look *= 2
             if (yield from slow(at.v)):
@@ -131,7 +141,11 @@ def newton_steps(
 
 
 class _Descent:
-    """The point, its gradient, the H⁻¹ in use and how well it contracts."""
+    """The point, its gradient, the H⁻¹ in use and how well it contracts.
+
+    Blind is an H⁻¹ of a singular Hessian of fewer rows or of another point: the shortest steps leave out directions of
+    which all rows here may say something.
+    """
 
     solve: Solve
     left: float
@@ -142,22 +156,31 @@ class _Descent:
         self.last, self.contraction, self.stale = np.inf, 0.1, False
         self.paces: deque[float] = deque([0.1], maxlen=PACES)
         if curve is not None and curve.H is not None:
-            self.solve, self.stale = inverse(curve.H), True
+            self.use(curve.H, stale=True)
 
-    def begin(self) -> Steps[None]:
-        """Look at the start."""
+    def begin(self) -> Steps[bool]:
+        """Look at the start; whether f is finite there."""
         self.f, self.g, H = yield from self.ask(self.v, not self.stale)
+        if not np.isfinite(self.f):
+            return False
         if not self.stale:
             self.renew(H)
+        return True
 
     def renew(self, H: Matrix | None) -> None:
         """Take the inverse of a Hessian at v."""
         assert H is not None  # noqa: S101 - asked for
-        self.solve, self.stale, self.contraction, self.last = inverse(H), False, 1.0, np.inf
-        self.pairs.clear()
+        self.use(H, stale=False)
+        self.contraction, self.last = 1.0, np.inf
         self.paces = deque([FRESH], maxlen=PACES)
         if self.curve is not None:
             self.curve.take(self.v, H)
+
+    def use(self, H: Matrix, *, stale: bool) -> None:
+        """Take the inverse of H."""
+        regular = _cholesky(H)
+        self.solve, self.stale, self.singular = regular or _shortest(H), stale, regular is None
+        self.pairs.clear()
 
     def freshen(self, tol: float) -> None:
         """Bring an old Hessian that contracts worse than a new one would up to date, where that pays, and aim anew."""
@@ -167,20 +190,33 @@ class _Descent:
         price = curve.price(self.v)
         if price == 0.0 or not _pays(self.left, tol, self.pace, price):
             return
-        self.solve = inverse(curve.follow())
-        self.pairs.clear()
+        self.use(curve.follow(), stale=True)
         self.paces.append(curve.pace)
-        self.p = self.solve(self.g)
-        self.left = max(float(self.g @ self.p), 0.0) ** 0.5
+        self.point()
 
-    def aim(self) -> float:
-        """Set the step p; returns the distance left, and learns the contraction of the last step."""
+    def point(self) -> None:
+        """Set the step p and the distance left."""
         self.p = direction(self.g, self.pairs, self.solve)
         self.left = max(float(self.g @ self.p), 0.0) ** 0.5
+
+    def aim(self, tol: float) -> Steps[Literal["gradient", "step"] | None]:
+        """Point to the minimum and learn the contraction of the last step; whether it is reached, and by which rule."""
+        self.point()
         if np.isfinite(self.last):
             self.contraction = min(self.left / self.last, 1.0)
             self.paces.append(self.contraction)
-        return self.left
+        end = self.end(tol)
+        if end is None or not (self.stale and self.singular):
+            return end
+        self.renew((yield from self.ask(self.v, True))[2])
+        self.point()
+        return self.end(tol)
+
+    def end(self, tol: float) -> Literal["gradient", "step"] | None:
+        """Which rule says that the minimum is reached, seen along the H⁻¹ in use."""
+        if self.left <= tol or (self.left < 1e-3 and self.left * self.contraction <= 0.01 * tol):
+            return "gradient"
+        return "step" if self.contraction > 0.5 and self.left < max(1e-8, 1e-10 * abs(self.f) ** 0.5) else None
 
     @property
     def pace(self) -> float:

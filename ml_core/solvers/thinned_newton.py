@@ -70,12 +70,18 @@ def thinned_newton(
 ) -> Solution:  # fmt: skip
     """`newton` from the minimum over one in 8 rows, with their Hessian, when those are many times the unknowns.
 
+    From `start` itself where a row outside the sample has no finite loss at the sample's minimum.
+
     References
     ----------
     Roosta-Khorasani, Mahoney (2019), Sub-sampled Newton methods, Mathematical Programming 174.
     """
-    v, curve = _coarse(objective, objective.zero() if start is None else start)
-    return newton(objective, v, tol=tol, max_iter=max_iter, curve=curve, slow=slow)
+    start = objective.zero() if start is None else start
+    v, curve = _coarse(objective, start)
+    found = newton(objective, v, tol=tol, max_iter=max_iter, curve=curve, slow=slow)
+    if found.reason != "diverged" or v is start:
+        return found
+    return newton(objective, start, tol=tol, max_iter=max_iter, curve=MovedRows(objective), slow=slow)
 
 
 def _coarse(objective: LinearObjective, start: Vector) -> tuple[Vector, MovedRows]:
@@ -85,9 +91,9 @@ def _coarse(objective: LinearObjective, start: Vector) -> tuple[Vector, MovedRow
     few = objective.thin(THIN)
     v, curve = _coarse(few, start)
     solution = newton(few, v, tol=0.3 * objective.size**0.5, max_iter=20, curve=curve, report=False)
-    if solution.reason in ("gradient", "step"):
-        curve.stand_for(objective)
-        if curve.price(solution.w) > 0.0:
-            curve.follow()
-        return solution.w, curve
-    return solution.w if solution.reason == "time" else start, MovedRows(objective)
+    if solution.reason not in ("gradient", "step", "time"):
+        return start, MovedRows(objective)
+    curve.stand_for(objective)
+    if solution.converged and curve.price(solution.w) > 0.0:
+        curve.follow()
+    return solution.w, curve
