@@ -24,14 +24,13 @@ from ml_core import naming, params, validation
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.certificates import REMEDY, Diagnostics, with_failures
 from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.located import Located
 from ml_core.notices import Notes
 from ml_core.numerics.column_moments import explained_share
 from ml_core.validation import check_query
 
-Task = Literal[
-    "regression", "classification", "clustering", "dimension_reduction", "density", "graphical_model", "transformation",
-    "decision",
-]  # fmt: skip
+Task = Literal["regression", "classification", "clustering", "dimension_reduction", "density", "graphical_model",
+               "transformation", "decision"]  # fmt: skip
 
 SQUARES = 1e100  # cells up to this magnitude can be squared, weighted and summed over any number of rows
 
@@ -44,7 +43,7 @@ class Cost:
     memory_bytes: float
 
 
-class Estimator(Notes):
+class Estimator(Notes, Located):
     """Parameters, representation, the template of `fit`, diagnostics and the estimate of its cost."""
 
     task: ClassVar[Task]
@@ -105,14 +104,16 @@ class Estimator(Notes):
 
     def check(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
         """Refuse rows, targets or weights as `fit` would before it learns anything; O(n d)."""
-        clone(self)._checked(X, y, sample_weight)
+        own = clone(self)
+        own._locate(own.get_params(deep=False), own._checked(X, y, sample_weight)[0].shape[1])
 
     def _run_fit(self, X: Any, y: Any, weight: Any) -> Self:
-        params.validate(type(self), self.get_params(deep=False))
+        values = params.validate(type(self), self.get_params(deep=False))
         args = self._checked(X, y, weight)
         for name in [k for k in vars(self) if k.endswith("_") and k != "classes_"]:
             delattr(self, name)
         self.notices_ = []
+        self._locate(values, args[0].shape[1])
         with self._in_time():
             self._fit(*args)  # type: ignore[attr-defined]
         self.n_features_in_ = args[0].shape[1]

@@ -18,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationError,
     WithJsonSchema,
     create_model,
@@ -88,6 +89,19 @@ RealMatrix = Annotated[np.ndarray, _numbers(2), WithJsonSchema({"type": "array",
 _TABLE = {"type": "array", "items": _NUMBERS}
 RealStack = Annotated[np.ndarray, _numbers(3), WithJsonSchema({"type": "array", "items": _TABLE})]
 """A list of equally shaped matrices; (K, n, d) float64 array inside."""
+
+
+def _column(value: Any) -> int | str:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    if isinstance(value, str) and value:
+        return value
+    raise ValueError("expected the name of a column, or its number counted from 0")
+
+
+_COLUMN = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer", "minimum": 0}], "x-column": True}
+Column = Annotated[int | str, PlainValidator(_column), WithJsonSchema(_COLUMN)]
+"""A column by name or number: `Estimator._column_of` tells its place in a fit, `naming.places` what is meant."""
 Label = bool | int | float | str
 """A class label: any JSON scalar; null beside it where rows may lack one."""
 
@@ -165,6 +179,13 @@ def schema_of(target: Any) -> dict[str, Any]:
             del field["default"]
             schema.setdefault("required", []).append(name)
     return schema
+
+
+@cache
+def column_parameters(target: Any) -> tuple[str, ...]:
+    """Names of the parameters that are a `Column`."""
+    properties = model_of(target).model_json_schema().get("properties", {})
+    return tuple(k for k, f in properties.items() if any(s.get("x-column") for s in (f, *f.get("anyOf", ()))))
 
 
 def unwrap(value: Any) -> Any:

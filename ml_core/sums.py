@@ -117,7 +117,7 @@ def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
 
     InvalidData and InvalidParameter are those of `fit`; the rows of `InvalidData` count within the chunk that it names.
     """
-    params.validate(type(estimator), estimator.get_params(deep=False))
+    values = params.validate(type(estimator), estimator.get_params(deep=False))
     for name in [k for k in vars(estimator) if k.endswith("_")]:
         delattr(estimator, name)
     estimator.notices_ = []
@@ -132,6 +132,7 @@ def fit_chunks(estimator: Estimator, chunks: Chunks) -> Estimator:
     if isinstance(estimator, Classifier) and census.classes is not None:
         validation.check_recurring(census.classes, census.rows, type(estimator).__name__)
         estimator.classes_ = census.classes
+    estimator._locate(values, census.width)
     with estimator._in_time():
         _drive(estimator._passes(census), lambda part: total(part, chunks, estimator))  # type: ignore[attr-defined]
     estimator.n_features_in_ = census.width

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from pydantic import Field, ValidationError
 
-from ml_core import params
+from ml_core import naming, params
 from ml_core.errors import InvalidParameter, Issue
+from ml_core.linear.generalized_linear_model import GeneralizedLinearModel
 from ml_core.params import Alpha, Label, MaxIter, RealMatrix, RealStack, RealVector, Seed, Tol
 
 
@@ -166,3 +167,20 @@ def test_functions_have_signatures_too() -> None:
     with pytest.raises(InvalidParameter) as e:
         params.validate(area, {})
     assert [(i.pointer, i.code) for i in e.value.issues] == [("/params/width", "missing")]
+
+
+def test_a_model_of_before_names_has_the_number_itself():
+    """Stored models without `places_`, and names that the columns do not have here."""
+    X, y = np.array([[1.0, 2.0], [0.0, 3.0], [1.0, 4.0], [0.0, 9.0]]), np.array([1.0, 2.0, 3.0, 4.0])
+    model = GeneralizedLinearModel(family="poisson", exposure=1).fit(X, y)
+    known = model.predict(X)
+    del model.places_
+    np.testing.assert_array_equal(model.predict(X), known)
+    named = GeneralizedLinearModel(family="poisson", exposure="time")
+    with pytest.raises(InvalidParameter, match="no names here"):
+        named.fit(X, y)
+    with naming.use(["x", "time"]):
+        np.testing.assert_array_equal(named.fit(X, y).predict(X), known)
+    assert named.get_params()["exposure"] == "time"
+    with naming.use(["time", "time"]), pytest.raises(InvalidParameter, match="all called 'time'"):
+        named.fit(X, y)

@@ -17,6 +17,7 @@ from ml_core.distributions.categorical import Categorical
 from ml_core.distributions.normal import Normal
 from ml_core.gp import gp_notes, gp_report, laplace_report
 from ml_core.gp.curvature import Evidence, Gram
+from ml_core.gp.expansion import chosen
 from ml_core.gp.laplace import Labelled, Mode, Prior, T, mode
 from ml_core.gp.latent import LatentSurface, SparseLatent
 from ml_core.gp.options import (
@@ -33,7 +34,7 @@ from ml_core.gp.options import (
 from ml_core.gp.search import Run, Space, has_amplitude, search
 from ml_core.gp.sparse import inducing_rows
 from ml_core.gp.sparse_laplace import Projection, SparseEvidence
-from ml_core.kernels import Kernel, RBFKernel, ScaleKernel, kernel_of
+from ml_core.kernels import Kernel, ScaleKernel
 from ml_core.notices import MORE_TIME
 from ml_core.numerics.averaged import averaged_logistic, averaged_softmax
 from ml_core.numerics.memory import ask, granted
@@ -212,8 +213,7 @@ class GaussianProcessClassification(Weighted, HasProba, HasPosterior, Classifier
         return at, curve
 
     def _space(self, X: Matrix) -> Space:
-        own = RBFKernel(None) if self.kernel is None else kernel_of(self.kernel)
-        kernel, signal = own.resolved(X), self.signal_variance
+        kernel, signal = chosen(self.kernel, X), self.signal_variance
         if signal is None and self.hyperparameters == "maximise" and not has_amplitude(kernel):
             signal = SIGNAL
         whole = kernel if signal is None else ScaleKernel(signal, kernel)

@@ -11,7 +11,7 @@ from pydantic import Field
 from ml_core.arrays import Matrix
 from ml_core.base import Cost
 from ml_core.certificates import Certificate
-from ml_core.errors import InvalidData, OverBudget
+from ml_core.errors import InvalidData, OverBudget, placed
 from ml_core.kernels import KernelSpec, kernel_of
 from ml_core.numerics.gaussian import root
 from ml_core.params import RealMatrix, RealVector, Seed
@@ -66,7 +66,8 @@ def gaussian_process_prior(
     need = cost(points, kernel, samples).memory_bytes
     if need > MAX_BYTES:
         raise OverBudget(f"the draws need about {need / 1e9:.1f} GB of {MAX_BYTES / 1e9:.0f} GB; take fewer points")
-    k = kernel_of(kernel).resolved(points)
+    with placed("/kernel"):
+        k = kernel_of(kernel).resolved(points)
     C = k(points)
     C[np.diag_indices_from(C)] += noise_variance
     R = root(C)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from ml_core import naming
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.base import SQUARES, Cost, Regressor
 from ml_core.capabilities import HasJointPosterior, Samples, Weighted
@@ -15,6 +16,7 @@ from ml_core.distributions.base import Distribution
 from ml_core.distributions.normal import MultivariateNormal, Normal
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.gp import exact, gp_notes, gp_report, sparse
+from ml_core.gp.expansion import chosen
 from ml_core.gp.options import (
     Covariance,
     ExactRows,
@@ -29,9 +31,10 @@ from ml_core.gp.options import (
 from ml_core.gp.search import Run, Space, has_amplitude, search
 from ml_core.gp.surface import Surface
 from ml_core.gp.task import Mean, Task
-from ml_core.kernels import Kernel, RBFKernel, ScaleKernel, kernel_of
+from ml_core.kernels import Kernel, ScaleKernel
+from ml_core.naming import listed
 from ml_core.numerics.memory import ask, granted
-from ml_core.params import MaxIter, Seed
+from ml_core.params import Column, MaxIter, Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
 from ml_core.solvers.base import Solution
@@ -101,7 +104,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
             Field(description="Prior mean: 0, the mean target, a coefficient, a coefficient and slopes (flat priors)."),
         ] = "zero",
         noise_column: Annotated[
-            int | None, Field(ge=0, description="Column of known noise variances, which is no feature then.")
+            Column | None, Field(description="Column of known noise variances, which is no feature then.")
         ] = None,
         method: Method = "auto",
         exact_rows: ExactRows = 4000,
@@ -142,7 +145,8 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
         F = self._features(X)
         mean = self._prior_mean(F, y, s)
         task = Task(F, y - mean.offset, self._known_noise(X), s, mean.basis(F)).checked()
-        space = self._space(task)
+        with naming.use(self._names_beside(X.shape[1])):
+            space = self._space(task)
         self.method_ = self._method(len(y))
         flat = len(y) > 1 and bool(np.ptp(y) == 0.0)
         if self.hyperparameters == "maximise" and space.free.any() and not flat:
@@ -200,8 +204,7 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
 
     def _space(self, task: Task) -> Space:
         """Kernel and noise to start from."""
-        own = RBFKernel(None) if self.kernel is None else kernel_of(self.kernel)
-        kernel = own.resolved(task.X)
+        kernel = chosen(self.kernel, task.X)
         total = float(task.weight.sum())
         middle = float(task.weight @ task.y) / total
         variance = float(task.weight @ (task.y - middle) ** 2) / total
@@ -219,21 +222,23 @@ class GaussianProcessRegression(Weighted, HasJointPosterior, Samples, Regressor)
         return Mean(self.mean, offset, np.asarray(s @ F / s.sum()))
 
     def _features(self, X: Matrix) -> Matrix:
-        if self.noise_column is None:
+        column = self._column_of("noise_column")
+        if column is None:
             return X
-        if self.noise_column >= X.shape[1] or X.shape[1] < 2:
-            text = f"noise_column {self.noise_column} leaves no feature of {X.shape[1]} columns"
+        if X.shape[1] < 2:
+            text = "noise_column leaves no feature"
             raise InvalidParameter(text, [Issue("/params/noise_column", "value_error", text)])
-        return np.ascontiguousarray(np.delete(X, self.noise_column, axis=1))
+        return np.ascontiguousarray(np.delete(X, column, axis=1))
 
     def _known_noise(self, X: Matrix) -> Vector:
-        if self.noise_column is None:
+        column = self._column_of("noise_column")
+        if column is None:
             return np.zeros(len(X))
-        known = X[:, self.noise_column]
+        known = X[:, column]
         if (known < 0).any():
             row = int(np.argmax(known < 0))
-            raise InvalidData(f"row {row}: a noise variance is not negative, column {self.noise_column} "
-                              f"has {known[row]:g}")  # fmt: skip
+            text = f"row {row}: a noise variance is not negative, column {listed([column])} has {known[row]:g}"
+            raise InvalidData(text, [Issue("/params/noise_column", "negative", text)])
         return known.copy()
 
     def _predict(self, X: Matrix) -> Vector:

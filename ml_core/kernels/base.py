@@ -16,7 +16,7 @@ import numpy as np
 from ml_core import params
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
-from ml_core.errors import InvalidData, InvalidParameter, Issue
+from ml_core.errors import InvalidData, InvalidParameter, Issue, placed
 
 KERNELS: dict[str, type[Kernel]] = {}
 Pull = Callable[[Matrix], Vector]
@@ -113,8 +113,18 @@ class Kernel(ABC):
         return self._cross(A, B), lambda W: np.zeros(0)
 
     def resolved(self, X: Matrix) -> Self:
-        """The kernel with each parameter that was left to the data filled in from the training rows X."""
-        filled = {f.name: _resolved(getattr(self, f.name), X) for f in fields(self)}  # type: ignore[arg-type]
+        """The kernel with each parameter that was left to the training rows X filled in, columns by number."""
+        return self.located(X.shape[1])._filled(X)
+
+    def located(self, width: int) -> Self:
+        """The kernel with numbers in place of names of columns, of which there are `width`; InvalidParameter."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        found = {name: _located(value, width, f"/{name}") for name, value in given.items()}
+        return self if all(found[k] is v for k, v in given.items()) else replace(self, **found)  # type: ignore[type-var]
+
+    def _filled(self, X: Matrix) -> Self:
+        """The kernel with each parameter that was left to the data filled in."""
+        filled = {f.name: _filled(getattr(self, f.name), X) for f in fields(self)}  # type: ignore[arg-type]
         return replace(self, **filled)  # type: ignore[type-var]
 
     def __add__(self, other: Kernel) -> Kernel:
@@ -144,10 +154,24 @@ def _flat(kernel: Kernel, name: str) -> tuple[Kernel, ...]:
     return tuple(kernel.terms) if type(kernel) is KERNELS[name] else (kernel,)  # type: ignore[attr-defined]
 
 
-def _resolved(value: Any, X: Matrix) -> Any:
+def _filled(value: Any, X: Matrix) -> Any:
     if isinstance(value, Kernel):
-        return value.resolved(X)
-    return tuple(_resolved(v, X) for v in value) if isinstance(value, tuple) else value
+        return value._filled(X)
+    return tuple(_filled(v, X) for v in value) if _of_kernels(value) else value
+
+
+def _located(value: Any, width: int, pointer: str) -> Any:
+    if isinstance(value, Kernel):
+        with placed(pointer):
+            return value.located(width)
+    if not _of_kernels(value):
+        return value
+    found = tuple(_located(v, width, f"{pointer}/{i}") for i, v in enumerate(value))
+    return value if all(a is b for a, b in zip(found, value, strict=True)) else found
+
+
+def _of_kernels(value: Any) -> bool:
+    return isinstance(value, tuple) and isinstance(value[0] if value else None, Kernel)
 
 
 def _plain(value: Any) -> Any:

@@ -9,9 +9,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from ml_core import naming
 from ml_core.arrays import Matrix, Vector
-from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.errors import InvalidData, placed
 from ml_core.kernels.base import Kernel, KernelSpec, Pull
+from ml_core.params import Column
 
 _as_tuple = BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
 Terms = Annotated[tuple[KernelSpec, ...], _as_tuple, Field(min_length=1, description="Kernels.")]
@@ -228,7 +230,9 @@ class SubsetKernel(_OfOne):
 
     name = "subset"
     columns: Annotated[
-        tuple[Annotated[int, Field(ge=0)], ...], _as_tuple, Field(min_length=1, description="Column numbers, from 0.")
+        tuple[Column, ...],
+        _as_tuple,
+        Field(min_length=1, description="Names of columns (of a category: all it became), or numbers from 0."),
     ]
     term: KernelSpec
 
@@ -261,11 +265,21 @@ class SubsetKernel(_OfOne):
         """Diagonal on those columns."""
         return np.asarray(self.term.diag(self._of(A)))
 
-    def resolved(self, X: Matrix) -> SubsetKernel:
-        """The inner kernel resolved on those columns."""
-        return SubsetKernel(self.columns, self.term.resolved(self._of(X)))
+    def located(self, width: int) -> SubsetKernel:
+        """With the numbers of its columns; the inner kernel's are among these."""
+        at = self._places(width)
+        with naming.use(naming.only(at)), placed("/term"):
+            return SubsetKernel(tuple(at), self.term.located(len(at)))
+
+    def _filled(self, X: Matrix) -> SubsetKernel:
+        return SubsetKernel(self.columns, self.term._filled(self._of(X)))
+
+    def _places(self, width: int) -> list[int]:
+        at = []
+        for i, column in enumerate(self.columns):
+            with placed(f"/columns/{i}"):
+                at += naming.places(column, width, "columns")
+        return at
 
     def _of(self, A: Matrix) -> Matrix:
-        if max(self.columns) >= A.shape[1]:
-            raise InvalidParameter(f"kernel column {max(self.columns)} does not exist; there are {A.shape[1]} columns")
-        return np.ascontiguousarray(A[:, list(self.columns)])
+        return np.ascontiguousarray(A[:, self._places(A.shape[1])])

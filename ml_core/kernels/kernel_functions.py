@@ -11,7 +11,7 @@ from pydantic import Field
 from ml_core.arrays import Matrix
 from ml_core.base import Cost
 from ml_core.certificates import Certificate
-from ml_core.errors import InvalidData, OverBudget
+from ml_core.errors import InvalidData, OverBudget, placed
 from ml_core.kernels.base import Kernel, KernelSpec, kernel_of
 from ml_core.kernels.dot import LinearKernel, PolynomialKernel, QuadraticFormKernel, Semidefinite
 from ml_core.kernels.precomputed import PrecomputedKernel
@@ -47,7 +47,8 @@ def _answer(kernel: Kernel, points: Matrix, others: Matrix | None) -> Answer[Ker
     need = cost(points, others).memory_bytes
     if need > MAX_BYTES:
         raise OverBudget(f"the matrix needs about {need / 1e9:.1f} GB of {MAX_BYTES / 1e9:.0f} GB; take fewer points")
-    k = kernel.resolved(points)
+    with placed("/kernel"):
+        k = kernel.resolved(points)
     K = k(points) if others is None else k(points, others)
     value = KernelMatrix(K, k.to_json(), k.stationary, k.homogeneous)
     return Answer(value, (_cauchy_schwarz(k, points, points if others is None else others, K),))

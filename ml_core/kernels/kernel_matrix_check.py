@@ -11,7 +11,7 @@ from pydantic import Field
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost
 from ml_core.certificates import Certificate, Notice
-from ml_core.errors import InvalidData, OverBudget
+from ml_core.errors import InvalidData, OverBudget, placed
 from ml_core.kernels.base import Kernel, KernelSpec, kernel_of
 from ml_core.params import RealMatrix, RealVector
 from ml_core.registry import Answer, function
@@ -77,7 +77,8 @@ def _given(matrix: Matrix | None, kernel: Kernel | None, points: Matrix | None) 
     need = cost(matrix, kernel, points).memory_bytes
     if need > MAX_BYTES:
         raise OverBudget(f"the check needs about {need / 1e9:.1f} GB of {MAX_BYTES / 1e9:.0f} GB; take fewer points")
-    K = matrix if kernel is None or points is None else kernel.resolved(points)(points)
+    with placed("/kernel"):
+        K = matrix if kernel is None or points is None else kernel.resolved(points)(points)
     if K is None or len(K) == 0 or K.shape[0] != K.shape[1]:
         raise InvalidData(f"a kernel matrix is square and not empty, got shape {None if K is None else K.shape}")
     if not np.abs(K).max() <= SQUARES:

@@ -6,24 +6,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PlainValidator, WithJsonSchema
 
+from ml_core import naming
 from ml_core.arrays import Matrix, Vector
-from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.errors import InvalidData, InvalidParameter, Issue, placed
 from ml_core.kernels.base import Kernel, KernelSpec, Pull
 from ml_core.kernels.stationary import TWO_PI
 
 MAX_FEATURES = 5000
 
 
-def _column(A: Matrix, value: float) -> Vector:
-    at = int(value)
-    if value != at or not 0 <= at < A.shape[1]:
-        raise InvalidParameter(f"warp column {value:g} does not exist; there are columns 0 … {A.shape[1] - 1}")
-    return A[:, at]
+def _value(value: Any) -> float | str:
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and np.isfinite(value):
+        return float(value)
+    if isinstance(value, str) and value:
+        return value
+    raise ValueError("expected a finite number, or for function 'column' a name")
+
+
+_VALUE = {"anyOf": [{"type": "number"}, {"type": "string", "minLength": 1}], "x-column": True}
 
 
 def _inverse_norm(A: Matrix, value: float) -> Vector:
@@ -38,7 +43,7 @@ WARPS: dict[str, Callable[[Matrix, float], Vector]] = {
     "norm": lambda A, c: c * np.linalg.norm(A, axis=1),
     "inverse_norm": _inverse_norm,
     "gaussian": lambda A, c: np.exp(-0.5 * np.einsum("ij,ij->i", A / c, A / c)),
-    "column": _column,
+    "column": lambda A, c: A[:, int(c)],
 }
 
 
@@ -47,7 +52,7 @@ class WarpKernel(Kernel):
     """f(x) k(x, z) f(z) for a function f of a row, with one number c.
 
     constant: c; norm: c ‖x‖; inverse_norm: c/‖x‖ (of a linear kernel: the cosine); gaussian: exp(-‖x‖²/(2c²)); column:
-    the value of column number c.
+    the value of column c.
     """
 
     name = "warp"
@@ -55,26 +60,54 @@ class WarpKernel(Kernel):
         Literal["constant", "norm", "inverse_norm", "gaussian", "column"], Field(description="f, from this list.")
     ]
     term: KernelSpec
-    value: Annotated[float, Field(allow_inf_nan=False, description="c: a factor, a length, or a column number.")] = 1.0
+    value: Annotated[
+        float | str,
+        PlainValidator(_value),
+        WithJsonSchema(_VALUE),
+        Field(description="c: a factor, a length, or a column by name or by number from 0."),
+    ] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.function == "gaussian" and not self.value > 0:
-            raise InvalidParameter(f"warp gaussian takes a positive length, got {self.value}")
+        c = self.value
+        if self.function == "column":
+            whole = isinstance(c, str) or (c >= 0 and c == int(c))
+            wrong = None if whole else f"warp column takes a name, or a number counted from 0, got {c}"
+        elif isinstance(c, str):
+            wrong = f"warp {self.function} takes a number, got {c!r}"
+        else:
+            short = self.function == "gaussian" and c <= 0
+            wrong = f"warp gaussian takes a positive length, got {c}" if short else None
+        if wrong:
+            raise InvalidParameter(wrong, [Issue("/value", "value_error", wrong)])
+
+    def located(self, width: int) -> WarpKernel:
+        """With the number of the column that is f."""
+        with placed("/term"):
+            term = self.term.located(width)
+        return WarpKernel(self.function, term, self._place(width) if self.function == "column" else self.value)
+
+    def _place(self, width: int) -> int:
+        with placed("/value"):
+            return naming.place(self.value if isinstance(self.value, str) else int(self.value), width, "value")
+
+    def _f(self, A: Matrix) -> Vector:
+        c: Any = self._place(A.shape[1]) if self.function == "column" else self.value
+        return WARPS[self.function](A, c)
 
     def _cross(self, A: Matrix, B: Matrix) -> Matrix:
         out: Matrix = self.term._cross(A, B)
         return self._between(A, B, out)
 
     def _between(self, A: Matrix, B: Matrix, out: Matrix) -> Matrix:
-        f = WARPS[self.function](A, self.value)
-        g = f if A is B else WARPS[self.function](B, self.value)
+        f = self._f(A)
+        g = f if A is B else self._f(B)
         out *= f[:, None] * g
         return out
 
     def diag(self, A: Matrix) -> Vector:
         """f(x)² k(x, x)."""
-        f = WARPS[self.function](A, self.value)
+        f = self._f(A)
         return np.asarray((f * f) * self.term.diag(A))
 
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
@@ -155,9 +188,14 @@ class MapKernel(Kernel):
         """Diagonal of the mapped rows."""
         return np.asarray(self.term.diag(self._of(A)))
 
-    def resolved(self, X: Matrix) -> MapKernel:
-        """The inner kernel resolved on the mapped rows."""
-        return MapKernel(self.features, self.term.resolved(self._of(X)), self.degree)
+    def located(self, width: int) -> MapKernel:
+        """Mapped columns have no names: the inner kernel takes numbers."""
+        mapped = self._of(np.zeros((1, width))).shape[1]
+        with naming.use(None), placed("/term"):
+            return MapKernel(self.features, self.term.located(mapped), self.degree)
+
+    def _filled(self, X: Matrix) -> MapKernel:
+        return MapKernel(self.features, self.term._filled(self._of(X)), self.degree)
 
     def _trace(self, A: Matrix, B: Matrix, gram: bool) -> tuple[Matrix, Pull]:
         P, Q = self._both(A, B)

@@ -78,7 +78,7 @@ class PeriodicKernel(Kernel):
             out[c] = np.einsum("ij,ij,ij->", M, turns, np.sin(TWO_PI * np.fmod(turns, 1.0))) * TWO_PI / length[c] ** 2
         return out
 
-    def resolved(self, X: Matrix) -> PeriodicKernel:
+    def _filled(self, X: Matrix) -> PeriodicKernel:
         """With the median distance where the period is None, and 1 where the length is."""
         period = median_distance(X) if self.period is None else self.period
         return replace(self, period=period, length_scale=1.0 if self.length_scale is None else self.length_scale)

@@ -176,7 +176,7 @@ class Lengths(Radial):
         """From Σᵢⱼ Wᵢⱼ Gᵢⱼ (sᵢ - tⱼ)² per column (d,): ∂k/∂log length = -2 dk/dr² (x - z)²/length²."""
         return gaps if isinstance(self.length_scale, tuple) else np.array([gaps.sum()])
 
-    def resolved(self, X: Matrix) -> Self:
+    def _filled(self, X: Matrix) -> Self:
         """With the median distance where length_scale is None."""
         return replace(self, length_scale=median_distance(X)) if self.length_scale is None else self
 
@@ -242,7 +242,7 @@ class ExponentialKernel(Radial):
         K = decayed(r.copy(), -1.0)
         return K, lambda W: np.array([-np.einsum("ij,ij,ij->", W, K, r)])
 
-    def resolved(self, X: Matrix) -> ExponentialKernel:
+    def _filled(self, X: Matrix) -> ExponentialKernel:
         """With 1 / median distance where theta is None."""
         return replace(self, theta=1.0 / median_distance(X)) if self.theta is None else self
 

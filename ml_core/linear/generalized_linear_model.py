@@ -20,7 +20,7 @@ from ml_core.linear.glm_parts import REACH, Begin, BeginPart, Exposed, escape, l
 from ml_core.linear.glm_report import figures, put_model_rows, report, standard
 from ml_core.linear.likelihood_report import NOT_IN_MEMORY, put_run
 from ml_core.naming import listed
-from ml_core.params import Alpha, Intercept, MaxIter, ObjectiveScale, PenalizeBias, Tol, WeightKind
+from ml_core.params import Alpha, Column, Intercept, MaxIter, ObjectiveScale, PenalizeBias, Tol, WeightKind
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Solution, Steps, answered, in_ranges
 from ml_core.solvers.linear_minimum import NEWTON_UNKNOWNS, minimum
@@ -42,8 +42,8 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     and are refused. The multinomial family is `softmax_regression`. Convex. Newton's method O(n d²) per Hessian;
     columns are standardised inside, answers are in the units given.
 
-    `exposure` names the column (counted from 0) that holds exposure times of counts or numbers of trials; it is no
-    feature, its entry in coef_ is 0, and predictions are counts for the exposures of the rows asked for.
+    `exposure` is the column that holds exposure times of counts or numbers of trials; it is no feature, its entry in
+    coef_ is 0, and predictions are counts for the exposures of the rows asked for.
 
     The posterior of w and b is normal around the most probable ones, its precision Fisher's information and that of the
     prior, alpha/φ on w: Laplace's method, with the expected curvature where the link is not canonical. A predictive
@@ -84,7 +84,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
             Link | None, Field(description="What of the mean is linear; the family's usual one when null.")
         ] = None,
         exposure: Annotated[
-            int | None, Field(ge=0, description="Column of exposures (poisson) or trials (binomial); not a feature.")
+            Column | None, Field(description="Column of exposures (poisson) or trials (binomial); not a feature.")
         ] = None,
         alpha: Alpha = 0.0,
         objective_scale: ObjectiveScale = "sum",
@@ -155,12 +155,11 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         return found
 
     def _exposed(self, width: int) -> Exposed:
-        alone = width < 2 and not self.fit_intercept
-        if self.exposure is not None and (self.exposure >= width or alone):
-            beside = ", beside a feature or an intercept" if alone else ""
-            text = f"exposure is column {self.exposure} of {width}: it must be one of them{beside}, counted from 0"
+        exposed = Exposed(self._column_of("exposure"))
+        if exposed.column is not None and width < 2 and not self.fit_intercept:
+            text = "the exposure stands beside no feature and no intercept: there is nothing to learn"
             raise InvalidParameter(text, [Issue("/params/exposure", "no_column", text)])
-        return Exposed(self.exposure)
+        return exposed
 
     def _begun(self, family: Family, rows: Exposed, begin: Begin) -> Frame:
         self.alpha_ = float(self.alpha) * (begin.weight if self.objective_scale == "mean" else 1.0)
@@ -187,7 +186,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         v, problem = self.solution_.w, frame.penalty()
         W, b = problem.unpack(v)
         keep = self._kept(len(W[0]))
-        d = len(keep) if self.exposure is None else len(keep) + 1
+        d = len(keep) + (self.exposure is not None)
         self.coef_, self.center_, self.scale_ = np.zeros(d), np.zeros(d), np.ones(d)
         self.coef_[keep], self.center_[keep], self.scale_[keep] = W[0], frame.columns.mean, frame.columns.scale
         self.intercept_ = float(b[0])
@@ -206,7 +205,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
 
     def _counted(self, frame: Frame, family: Family, begin: Begin) -> tuple[Frame, Exposed, Begin]:
         """Objective, rows and beginning with weights as they count in errors and criteria."""
-        rows = Exposed(self.exposure)
+        rows = Exposed(self._column_of("exposure"))
         if self.weight_kind == "frequency":
             return frame, rows, begin
         unit = self._copy(family, begin.weight, begin.columns.rows)
@@ -214,8 +213,8 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
 
     def _kept(self, features: int) -> np.ndarray:
         """Columns that are features."""
-        at = np.arange(features)
-        return at if self.exposure is None else at + (at >= self.exposure)
+        at, exposure = np.arange(features), self._column_of("exposure")
+        return at if exposure is None else at + (at >= exposure)
 
     def _look_for_escape(self, problem: LinearObjective, family: Family) -> None:
         """Whether the likelihood rises for ever along some direction; looked for where a predictor grew large."""
@@ -258,7 +257,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
 
     def _predict(self, X: Matrix) -> Vector:
         family, eta = self._mean(X)
-        exposure = Exposed(self.exposure).of(X)
+        exposure = Exposed(self._column_of("exposure")).of(X)
         mean = family.mean(eta)
         return mean if exposure is None else mean * exposure
 
@@ -266,7 +265,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         family, eta = self._mean(X)
         Z = standard(self, X)
         variance = self.dispersion_ * np.einsum("ij,jk,ik->i", Z, self.spread_, Z)
-        spread = Spread(self.dispersion_, self.degrees_of_freedom_, Exposed(self.exposure).of(X))
+        spread = Spread(self.dispersion_, self.degrees_of_freedom_, Exposed(self._column_of("exposure")).of(X))
         return family.predictive(eta, np.maximum(variance, 0.0), spread)
 
     def _parameter_posterior(self) -> dict[str, Distribution]:

@@ -15,6 +15,7 @@ from ml_core.base import Cost, Estimator, clone
 from ml_core.capabilities import Delegated, Follows
 from ml_core.certificates import Diagnostics, Notice, Table
 from ml_core.errors import InvalidData, InvalidParameter, Issue, placed
+from ml_core.located import look
 from ml_core.params import nested
 from ml_core.preprocessing import pipeline_chunks
 from ml_core.registry import algorithm
@@ -202,6 +203,11 @@ class Pipeline(Estimator):
     def _drawn(self) -> Any:
         return self._final if all(hasattr(s, "inverse_transform") for s in self._parts[:-1]) else None
 
+    def _locate(self, values: dict[str, Any], width: int) -> None:
+        """The columns that the first step names; those after it find theirs once the steps before them are fitted."""
+        with placed("/params/steps/0"):
+            look(values["steps"][0], width)
+
     def _query_domain(self) -> str:
         return self._parts[0]._query_domain() if self._parts else "real"
 
@@ -219,7 +225,7 @@ class Pipeline(Estimator):
         steps, Z = [clone(step) for step in self.steps], X
         for i, step in enumerate(steps):
             progress.tick(i, len(steps), "steps")
-            with naming.use(_names_before(steps[:i])), placed(f"/params/steps/{i}"):
+            with naming.use(pipeline_chunks.names_before(steps[:i])), placed(f"/params/steps/{i}"):
                 step.fit(Z, given["y"], **({"sample_weight": s} if step.weighted and s is not None else {}))
             if i + 1 < len(steps):
                 Z = step.transform(Z)  # type: ignore[attr-defined]
@@ -260,7 +266,7 @@ class Pipeline(Estimator):
 
     def _diagnose(self, X: Matrix, *rest: Any) -> Diagnostics:
         given = self._split(rest)
-        with naming.use(_names_before(self.steps_[:-1])):
+        with naming.use(pipeline_chunks.names_before(self.steps_[:-1])):
             out = self.steps_[-1].diagnostics(self._through(X), given["y"], given.get("sample_weight"))
         last = len(self.steps_) - 1
         named = [_named(n, i, s) for i, s in enumerate(self.steps_[:-1]) for n in s.notices_]
@@ -286,14 +292,6 @@ class Pipeline(Estimator):
 
 def _width(step: Estimator, d: int) -> int:
     return step._width(d) if hasattr(step, "_width") else d
-
-
-def _names_before(steps: list[Estimator]) -> Any:
-    """Names of the columns as these fitted steps leave them; None where the columns have none."""
-    names: Any = naming.current()
-    for step in steps if names is not None else ():
-        names = step.get_feature_names_out(names)  # type: ignore[attr-defined]
-    return names
 
 
 def _named(notice: Notice, i: int, step: Estimator) -> Notice:

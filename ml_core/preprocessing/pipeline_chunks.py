@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ml_core import params
+from ml_core import naming, params
 from ml_core.base import Classifier, Estimator, clone
 from ml_core.errors import InvalidData, placed
 from ml_core.sums import Census, Part, Passes
@@ -32,12 +32,20 @@ class Inner:
         return self.part(*self.step._checked(X, given.get("y"), given.get("s"), fresh=False))
 
 
+def names_before(steps: list[Estimator]) -> Any:
+    """Names of the columns as these fitted steps leave them; None where the columns have none."""
+    names: Any = naming.in_force() if not steps else naming.current()
+    for step in steps if names is not None else ():
+        names = step.get_feature_names_out(names)  # type: ignore[attr-defined]
+    return names
+
+
 def passes(pipe: Pipeline, census: Census) -> Passes:
     """Fit the steps one after another."""
     steps, width = [clone(step) for step in pipe.steps], census.width
     for i, step in enumerate(steps):
-        with placed(f"/params/steps/{i}"):
-            params.validate(type(step), step.get_params(deep=False))
+        with naming.use(names_before(steps[:i])), placed(f"/params/steps/{i}"):
+            step._locate(params.validate(type(step), step.get_params(deep=False)), width)
         if census.rows < step.min_rows:
             raise InvalidData(f"{type(step).__name__} needs {step.min_rows} rows of positive weight, got {census.rows}")
         step.notices_ = []
@@ -57,10 +65,15 @@ def audit(pipe: Pipeline, census: Census) -> Passes:
 
 
 def _inside(asked: Passes, pipe: Pipeline, before: list[Estimator], step: Estimator) -> Passes:
-    """The step's questions as questions of the pipeline, and what the step returns at the end."""
+    """The step's questions as questions of the pipeline, and what the step returns at the end.
+
+    The step speaks of the columns that it sees, so names are in force while it runs, not while it waits for sums.
+    """
+    answer: Any = None
     try:
-        part = next(asked)
         while True:
-            part = asked.send((yield Inner(part, tuple(before), step, pipe.supervised, pipe.weighted)))
+            with naming.use(names_before(before)):
+                part = asked.send(answer)
+            answer = yield Inner(part, tuple(before), step, pipe.supervised, pipe.weighted)
     except StopIteration as end:
         return end.value

@@ -17,6 +17,7 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData, Issue, most_issues, pointer
+from ml_core.naming import Names
 from ml_core.preprocessing.moments import moment_columns, moment_names, too_far
 from ml_core.preprocessing.number_columns import Placed, column_of, write
 from ml_core.preprocessing.policies import LEVELLED, ColumnType
@@ -124,6 +125,14 @@ class TableEncoder:
     def names(self) -> list[str]:
         """Names of the matrix columns."""
         return [name for f in self.features for name in f.names]
+
+    @property
+    def named(self) -> Names:
+        """Names of the matrix columns with the input column of each, and whether it is scaled."""
+        scaled = (self.shift != 0) | (self.scale != 1)
+        if self.whitening is not None:
+            scaled[self.whitening.places] = True
+        return Names(tuple(self.names), tuple(f.name for f in self.features for _ in f.names), tuple(scaled.tolist()))
 
     @cached_property
     def inputs(self) -> list[str]:

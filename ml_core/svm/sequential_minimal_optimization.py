@@ -11,7 +11,7 @@ from pydantic import Field
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import Cost
 from ml_core.certificates import Certificate, Notice
-from ml_core.errors import InvalidData
+from ml_core.errors import InvalidData, placed
 from ml_core.kernels.base import KernelSpec, kernel_of
 from ml_core.params import RealMatrix, RealVector
 from ml_core.registry import Answer, function
@@ -74,7 +74,8 @@ def sequential_minimal_optimization(
         raise InvalidData(f"points {points.shape} and labels ({len(labels)},) must be as many rows, with columns")
     if set(np.unique(labels).tolist()) != {-1.0, 1.0}:
         raise InvalidData("labels are -1 and 1, and both must be present")
-    rows = KernelRows(kernel_of(kernel).resolved(points), points)
+    with placed("/kernel"):
+        rows = KernelRows(kernel_of(kernel).resolved(points), points)
     dual = classification(labels, np.full(len(labels), C))
     found = solve_box(dual, rows, tol=tol, max_iter=max_iter)
     beta = folded(found.beta)

@@ -82,7 +82,7 @@ class Shelf:
         if getattr(function, "__module__", "__main__") == "__main__" or "<" in getattr(function, "__qualname__", ""):
             raise TypeError(f"{function!r} cannot be imported by workers; define it at the top of a module")
         buffer = io.BytesIO()
-        _Pickler(buffer, self).dump((function, shared, naming.current()))
+        _Pickler(buffer, self).dump((function, shared, naming.in_force()))
         packet = buffer.getvalue()
         if len(packet) <= INLINE_BYTES:
             return packet

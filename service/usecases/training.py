@@ -95,7 +95,7 @@ class Training:
         estimate["warnings"] = [*encoding.left_out(full, record, request.get("features")), *notices_of(full)]
         if record["rows"] * len(record["columns"]) <= CHECKED_CELLS:
             data, _, _ = arranged(full, prepare(self.datasets, full, estimator), estimator)
-            with naming.use(data.encoder.names), placed("/estimator"):
+            with naming.use(data.encoder.named), placed("/estimator"):
                 estimator.check(*arguments(estimator, data))
         return full, estimate
 
@@ -165,7 +165,7 @@ class Training:
     def _in_memory(self, request: Json, estimator: Any, report: Report, pace: Pace) -> Fitted:
         data, held, plan = arranged(request, prepare(self.datasets, request, estimator), estimator)
         started = time.perf_counter()
-        names = data.encoder.names
+        names = data.encoder.named
         stages = Stages(report, 1 + len(plan))
         room = grant(self._limits(request).memory_bytes - beside(*data.X.shape))
         with progress.listen(stages.tell), use_threads(report.cores), naming.use(names), placed("/estimator"), room:
@@ -193,7 +193,7 @@ class Training:
         with progress.listen(Passes(report).tell), use_threads(min(report.cores, request["chunks"]["threads"])):
             chunks, dropped = open_chunks(self.datasets, request, estimator, request["chunks"]["rows"])
             started = time.perf_counter()
-            with naming.use(chunks.encoder.names), placed("/estimator"):
+            with naming.use(chunks.encoder.named), placed("/estimator"):
                 with pace.fits():
                     fit_chunks(estimator, chunks)
                 fitted = time.perf_counter() - started

@@ -65,7 +65,7 @@ class Updates:
         old = self.inference.load(job.spec["model"])
         estimator = copy.deepcopy(old.fitted.estimator)
         rows = batch(self.inference, old, job.spec)
-        with naming.use(old.fitted.encoder.names):
+        with naming.use(old.fitted.encoder.named):
             with Pace.of(job.limits.wall_seconds).fits():
                 getattr(estimator, job.kind)(*rows)
             report_of = _after_forget if job.kind == "forget" else _after_update

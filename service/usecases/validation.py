@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_core import parallel, progress
+from ml_core import naming, parallel, progress
 from ml_core.base import Estimator
 from ml_core.metrics.chunked import Scores, figures, scores_of
 from ml_core.metrics.summary import metrics
@@ -44,8 +44,9 @@ def arguments(estimator: Any, data: Prepared) -> tuple[Any, ...]:
 
 
 def fit(estimator: Any, data: Prepared) -> None:
-    """Fit on all rows."""
-    estimator.fit(*arguments(estimator, data))
+    """Fit on all rows, whose columns have the names that this encoding gives them."""
+    with naming.use(data.encoder.named):
+        estimator.fit(*arguments(estimator, data))
 
 
 @dataclass(frozen=True)
