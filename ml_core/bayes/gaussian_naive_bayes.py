@@ -21,7 +21,9 @@ from ml_core.numerics.column_sums import ColumnSums
 from ml_core.numerics.gaussian import LOG_2PI, log_densities
 from ml_core.registry import algorithm
 from ml_core.sums import Additive, Census, Passes
+from ml_core.validation import check_squares
 
+LEAST = float(np.finfo(float).tiny)
 REMEDY = "drop the columns, collect more rows of the class, or set smoothing (1e-9 is enough to compute)"
 
 
@@ -86,6 +88,7 @@ class GaussianNaiveBayes(Additive, Weighted, Generative, SamplesByClass, Classif
         self.priors_ = class_priors(self.priors, self.class_weight_)
         self.means_ = np.stack([g.mean for g in sums.parts])
         overall = reduce(ColumnSums.merge, sums.parts)
+        check_squares(np.where(overall.sd**2 < LEAST, overall.sd, 0.0), type(self).__name__, self.largest)
         self.added_ = self.smoothing * overall.sd**2
         V = np.stack([self._spread(g, c) for c, g in enumerate(sums.parts)])
         self._settle(V, overall.constant)
@@ -96,12 +99,13 @@ class GaussianNaiveBayes(Additive, Weighted, Generative, SamplesByClass, Classif
         self.log_scale_ = np.log(W[:, kept]).sum(axis=1) + 0.5 * LOG_2PI * int((~kept).sum())
 
     def _spread(self, g: ColumnSums, c: int) -> Vector:
-        """(d,) the variances within class c."""
+        """(d,) the variances within class c, 0 where they are too small to have all digits."""
+        square = np.where(g.sd**2 < LEAST, 0.0, g.sd**2)
         if self.ddof == 0 or not g.sd.any():
-            return np.asarray(g.sd**2)
+            return square
         if g.total <= 1:
             raise InvalidData(f"ddof=1 reads weights as counts, but class {self._label(c)} weighs {g.total:g}")
-        return np.asarray(g.sd**2 * (g.total / (g.total - 1)))
+        return square * (g.total / (g.total - 1))
 
     def _settle(self, V: Matrix, constant: np.ndarray) -> None:
         """Tell of columns that do not vary (d,); refuse a variance of 0 within a class that is not smoothed away."""

@@ -56,7 +56,8 @@ class Tallied:
         r = y - m._predict(X)
         half = _width(m) * np.sqrt(m.noise_variance_ + (m._roots(X) ** 2).sum(axis=1))
         A = np.hstack([np.full((len(X), 1), float(m.fit_intercept)), X - post.center])
-        noise = ROUNDING * (np.abs(r) + np.abs(post.mean[0]) + np.abs(A[:, 1:]) @ np.abs(m.coef_))
+        far = 0.0 if m.prior_.flat else np.abs(post.center) @ np.abs(m.coef_)  # the prior is of the value at 0
+        noise = ROUNDING * (np.abs(r) + np.abs(post.mean[0]) + far + np.abs(A[:, 1:]) @ np.abs(m.coef_))
         inside, size = float(s @ (np.abs(r) <= half)), np.abs(A).T @ (s * (np.abs(r) + noise))
         return Tally(len(X), float(s.sum()), Moments.of(y[:, None], s), float(s @ r**2), inside, A.T @ (s * r), size)
 
@@ -75,8 +76,8 @@ def diagnose(m: BayesianLinearRegression, X: Matrix, y: Vector, s: Vector) -> Di
     out = _report(m, Tallied(m)(X, y, s))
     if len(X) <= DIRECT_ROWS and (s == 1.0).all():
         off = abs(_direct_evidence(m, X, y) - m.log_evidence_)
-        lost = float(((4 * EPS * y) ** 2).sum()) / m.noise_variance_
-        out.certificates.append(Certificate("evidence_error", float(off), 1e-6 * (1 + abs(m.log_evidence_)) + lost,
+        slack = 1e-6 * (1 + abs(m.log_evidence_)) + _rounded_evidence(m, X, y)
+        out.certificates.append(Certificate("evidence_error", float(off), slack,
                                             "log evidence against the n × n density of the targets"))  # fmt: skip
     return out
 
@@ -170,6 +171,15 @@ def _direct_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float
     constant = gammaln((v + n) / 2) - gammaln(v / 2) - 0.5 * n * np.log(v * np.pi)
     fall = np.logaddexp(0.0, np.log(square) - np.log(v)) if square > 0 else 0.0
     return float(logs + constant - 0.5 * logdet - (v + n) / 2 * fall)
+
+
+def _rounded_evidence(m: BayesianLinearRegression, X: Matrix, y: Vector) -> float:
+    """What rounding y, and ΦL by δ, may do to the density: 2 ‖δ‖(‖r‖‖a‖/σ² + k/(2σ)), a the white coefficients."""
+    A = np.hstack([np.full((len(X), 1), float(m.fit_intercept)), X])
+    moved = 8 * EPS * float(np.linalg.norm(np.abs(A) @ np.abs(m.prior_.root)))
+    noise, left = m.noise_variance_, float(np.linalg.norm(y - m._predict(X)))
+    slope = left * m.posterior_.distance**0.5 / noise + 0.5 * m.prior_.root.shape[1] / noise**0.5
+    return float(((4 * EPS * y) ** 2).sum()) / noise + 2 * moved * slope
 
 
 def _evidence_gradient(m: BayesianLinearRegression, total: float) -> Certificate:

@@ -18,6 +18,7 @@ from ml_core.distributions.student import MultivariateStudentT, StudentT
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import bayesian_inference
 from ml_core.linear.unknown_noise import UnknownNoise, learn
+from ml_core.numerics.triangle import Triangle
 from ml_core.params import Intercept, MaxIter, RealMatrix, RealVector, Tol
 from ml_core.registry import algorithm
 from ml_core.solvers.gaussian_linear import (
@@ -29,7 +30,6 @@ from ml_core.solvers.gaussian_linear import (
     maximise_evidence,
     posterior,
 )
-from ml_core.statistics import Moments
 from ml_core.sums import Additive, Census, Passes
 
 
@@ -44,10 +44,10 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
 
     The noise variance is known, or estimated: RSS/(n - γ) of the ridge fit with λ = alpha (γ its effective parameters),
     or, with `hyperparameters="evidence"`, alpha and σ² (unless given) maximise the evidence by MacKay's fixed point.
-    The model keeps centred sums, so `update` with more rows gives what one fit to all rows would, in any order; so do
-    chunks (12 digits where the scaled [1, X] has a condition below 100), and `forget` takes rows out again (the same,
-    less the digits of the share of the scatter that is left). Integer weights repeat rows. `sample` draws coefficients
-    (n, d) and intercepts (n,) from their posterior.
+    The model keeps a triangular root of the centred scatter, so `update` with more rows gives what one fit to all rows
+    would, in any order; so do chunks (16 - log₁₀(cond) digits), and `forget` takes rows out again (the same, less the
+    digits of the share of the scatter that is left). Integer weights repeat rows. `sample` draws coefficients (n, d)
+    and intercepts (n,) from their posterior.
 
     With `noise_shape` a₀ and `noise_scale` b₀ the noise variance is learned too: σ² ~ InverseGamma(a₀, b₀) and
     w | σ² ~ N(w₀, σ² S₀), so that the mean is ridge regression with λ = alpha. The posterior is normal-inverse-gamma
@@ -74,7 +74,7 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
     log_evidence_: Annotated[float, "log marginal likelihood, nats"]
     posterior_: Annotated[Posterior, "posterior of (value at the centre, slopes)"]
     prior_: Annotated[Prior, "prior in use"]
-    sums_: Annotated[Moments, "of [X, y] over the rows seen"]
+    sums_: Annotated[Triangle, "a triangular root of the scatter of [X, y] over the rows seen"]
     n_iter_: Annotated[int, "steps of the evidence fixed point"]
     trace_: Annotated[list[float], "log evidence by step"]
 
@@ -120,13 +120,13 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
         self.max_iter = max_iter
         self.tol = tol
 
-    def _sums(self, X: Matrix, y: Vector, s: Vector) -> Moments:
-        return Moments.of(np.column_stack([X, y]), None if (s == 1.0).all() else s)
+    def _sums(self, X: Matrix, y: Vector, s: Vector) -> Triangle:
+        return Triangle.of(np.column_stack([X, y]), s)
 
-    def _solve(self, moments: Moments) -> None:
+    def _solve(self, seen: Triangle) -> None:
         """Everything is a function of the sums, so an updated model equals one fitted to all rows."""
-        self.sums_, self.prior_ = moments, self._prior(len(moments.mean) - 1)
-        sums = Sums.of(moments, self.fit_intercept)
+        self.sums_, self.prior_ = seen, self._prior(len(seen.mean) - 1)
+        sums = Sums.of(seen, self.fit_intercept)
         self.alpha_, self.n_iter_, self.trace_ = self.alpha, 1, []
         before, self.unknown_noise_ = self._noise_prior(), None
         if before is not None:

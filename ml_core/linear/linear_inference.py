@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import lstsq
 from scipy.special import ndtri, stdtr, stdtrit
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear.conditioning import condition, singular_values
-from ml_core.numerics.singular import lengths
+from ml_core.numerics.singular import graded, graded_rank, lengths
 from ml_core.selection.left_out import copies
 from ml_core.solvers.least_squares import EPS, ROUNDINGS
 from ml_core.solvers.linear_model import ESTIMABLE
@@ -258,10 +257,9 @@ def _least_norm(m: LinearRegression, X: Matrix) -> Certificate:
     A = X - X.mean(axis=0) if free or not m.fit_intercept else np.hstack([np.ones((len(X), 1)), X])
     A = X if not m.fit_intercept else A
     w = m.weights_ if free or not m.fit_intercept else np.vstack([np.ravel(m.intercept_), m.weights_])
-    size = lengths(A)
-    unit = A.T / np.where(size > 0, size, 1.0)[:, None]
-    w = w / np.where(size > 0, size, 1.0)[:, None]
-    off = np.abs(unit @ lstsq(unit, w, check_finite=False)[0] - w).max() / max(float(np.abs(w).max()), TINY)
+    Q, R, _ = graded(A.T)
+    Q = Q[:, : graded_rank(A.T, R)]
+    off = np.abs(w - Q @ (Q.T @ w)).max() / max(float(np.abs(w).max()), TINY)
     return Certificate("outside_row_space", float(off), 1e-6, "share of the solution that a shorter one would drop")
 
 

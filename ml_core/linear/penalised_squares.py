@@ -90,7 +90,8 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
         if self.choose_alpha == "cross_validation":
             E = fold_errors(self, X, y, s)
             mean, spread = E.mean(axis=0), E.std(axis=0, ddof=1) / len(E) ** 0.5
-            self._keep(self._shrinkage(), self._best(mean))
+            alpha = self._best(mean)
+            self._keep(self._shrinkage().at(alpha), alpha)
             self.compared_ = np.stack([self._grid(), mean, spread], axis=1).tolist()
 
     def _passes(self, census: Census) -> Passes:
@@ -116,10 +117,11 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
             alpha = self._penalty() * self._unit()
             if self.choose_alpha == "gcv":
                 alpha = self._best(squares_report.gcv(self, found, grid))
-        self._keep(found, alpha)
+        self._keep(found.at(alpha), alpha)
 
     def _pick(self, press: Press) -> None:
-        self._keep(self._shrinkage(), self._best(press.errors.sum(axis=1)))
+        alpha = self._best(press.errors.sum(axis=1))
+        self._keep(self._shrinkage().at(alpha), alpha)
 
     def _unit(self) -> float:
         return self.sums_.triangle.total if self.objective_scale == "mean" else 1.0
@@ -208,7 +210,7 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
 
     def _leverages(self, X: Matrix) -> Vector:
         """(n,) ∂fᵢ/∂yᵢ of a row of weight 1."""
-        found = self._shrinkage()
+        found = self._shrinkage().at(self.alpha_)
         h = found.leverages(found.directions(self._rows(X)), np.array([self.alpha_]))[:, 0]
         return np.asarray(h + self._free_bias())
 

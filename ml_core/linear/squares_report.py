@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -179,10 +180,10 @@ def _criteria(n: float, rss: float, free: float, logs: float) -> tuple[float | N
     return float(fit + 2 * free), float(fit + np.log(n) * free)
 
 
-def _pull(m: PenalisedSquares) -> Matrix:
-    """(1 + d, q) KᵀK (b, w), the bias's entry 0 unless it is penalised."""
-    K, b = m._root(), m.offset_ - m.center_ @ m.weights_
-    return np.vstack([b if m._bias() else 0.0 * b, m.weights_ if K is None else K.T @ (K @ m.weights_)])
+def _pull(m: PenalisedSquares, part: Callable[[Any], Any] = np.asarray) -> Matrix:
+    """(1 + d, q) KᵀK (b, w), the bias's entry 0 unless it is penalised; of `part`s of K and (b, w), as np.abs."""
+    K, b, w = m._root(), part(m.offset_ - m.center_ @ m.weights_), part(m.weights_)
+    return np.vstack([b if m._bias() else 0.0 * b, w if K is None else part(K).T @ (part(K) @ w)])
 
 
 def _penalty_size(m: PenalisedSquares) -> float:
@@ -191,9 +192,8 @@ def _penalty_size(m: PenalisedSquares) -> float:
 
 
 def _normal_equations(m: PenalisedSquares, t: Slopes) -> Certificate:
-    pull = _pull(m) * m.alpha_
-    off = np.abs(t.gradient - pull)[0 if m.fit_intercept else 1 :]
-    size = (t.size + np.abs(pull))[0 if m.fit_intercept else 1 :]
+    off = np.abs(t.gradient - m.alpha_ * _pull(m))[0 if m.fit_intercept else 1 :]
+    size = (t.size + m.alpha_ * _pull(m, np.abs))[0 if m.fit_intercept else 1 :]
     return Certificate("normal_equations", float((off / np.where(size > 0, size, 1.0)).max()), 1e-10,
                        "[1, X]ᵀS(y - f) = half the slope of the penalty, relative to its terms")  # fmt: skip
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import svd
+from scipy.linalg import qr, svd
 from scipy.linalg.lapack import dgejsv
 
-from ml_core.arrays import Matrix, Vector
+from ml_core.arrays import Codes, Matrix, Vector
 
+EPS = float(np.finfo(float).eps)
 GRADED = 1e3
 """Ratio of column or row lengths from which bidiagonalisation would lose more digits than it may."""
 
@@ -31,6 +32,24 @@ def singular(A: Matrix) -> tuple[Matrix, Vector, Matrix]:
             return U, c * (work[0] / work[1]), V
     U, c, Vt = svd(A, full_matrices=False, check_finite=False)
     return U, c, Vt.T
+
+
+def graded(A: Matrix) -> tuple[Matrix, Matrix, Codes]:
+    """Q (n, r), R (r, p), order with A[:, order] = Q R, r = min(n, p), where rows and columns differ widely in size.
+
+    Columns are pivoted and longer rows come first, so that each row of Q keeps its own digits beside much longer ones.
+    Source: Cox, Higham (1998), Stability of Householder QR factorization for weighted least squares problems.
+    """
+    rows = np.argsort(-np.abs(A).max(axis=1, initial=0.0), kind="stable")
+    Q = np.empty((len(A), min(A.shape)))
+    Q[rows], R, order = qr(A[rows], mode="economic", pivoting=True, check_finite=False)
+    return Q, R, order
+
+
+def graded_rank(A: Matrix, R: Matrix) -> int:
+    """How many pivots of `graded`'s R are more than rounding of the rows that were left."""
+    sizes = np.sort(np.abs(A).max(axis=1, initial=0.0))[::-1][: len(R)]
+    return int((np.abs(np.diag(R)) > max(A.shape) * EPS * sizes).sum())
 
 
 def lengths(A: Matrix, s: Vector | None = None) -> Vector:

@@ -1,4 +1,4 @@
-"""The Gaussian linear model in closed form, from centred moments: posterior, log evidence, evidence maximisation.
+"""The Gaussian linear model in closed form, from a centred triangle: posterior, log evidence, evidence maximisation.
 
 y = Φw~ + e with Φ = [1, X], e ~ N(0, σ²), w~ = (b, w) ~ N(m₀, S₀). In the coordinates u = (b + x̄ᵀw, w) the columns are
 orthogonal to the constant, so ΦᵀΦ = FᵀF comes from the scatter about the mean and an offset of the data costs nothing.
@@ -19,15 +19,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, qr_multiply
+from scipy.linalg import qr_multiply
 
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.numerics.singular import singular
+from ml_core.numerics.triangle import Triangle
 from ml_core.solvers.base import NEVER, spent
 from ml_core.solvers.least_squares import triangular_inverse
-from ml_core.statistics import Moments
 
 EPS = float(np.finfo(float).eps)
 LEAST_NOISE = 1e-13
@@ -68,34 +68,32 @@ class Posterior:
 class Sums:
     """Factored sums: Σs, means of X and y, F (k, d + 1) with FᵀF the scatter of [X, y], about 0 without intercept.
 
-    `least` is the noise variance below which there are eigenvalues that rounding can fake, and the rounding of targets
-    far from 0; of a constant target a share of its square.
+    `rest` (d + 1,) is what rounding took from the means.
+    `least` is a noise variance that rounding can fake, also that of targets far from 0; of a constant target a share of
+    its square.
     """
 
     total: float
     center: Vector
     y_mean: float
+    rest: Vector
     F: Matrix
     least: float
 
     @classmethod
-    def of(cls, moments: Moments, intercept: bool) -> Sums:
-        """From the moments of [X, y]; scaled to a unit diagonal before the eigenvalues are taken, O(d³).
+    def of(cls, seen: Triangle, intercept: bool) -> Sums:
+        """From the triangle of [X, y].
 
-        Eigenvalues that rounding of the sums can fake are 0: a noise below 1e-13 of the variance of y is not seen.
-        Without intercept the means are a row of their own: added to the scatter they would take its digits.
+        A noise below 1e-13 of the variance of y is not seen. Without intercept the means are a row of their own: added
+        to the scatter they would take its digits.
         """
-        mean, scatter = moments.mean, moments.scatter
-        size = np.sqrt(np.maximum(np.diag(scatter), 0.0))
-        size[size == 0] = 1.0
-        values, V = eigh(scatter / size / size[:, None], check_finite=False)
-        values[values < 4 * len(values) * EPS * values[-1]] = 0.0
-        F = np.sqrt(values)[:, None] * V.T * size
-        about, square = float(scatter[-1, -1]) / moments.total, float(mean[-1]) ** 2
+        mean, rest, F, square = seen.mean, seen.rest, seen.root, float(seen.mean[-1]) ** 2
+        about = float(seen.norms()[-1] ** 2) / seen.total
         least = max(LEAST_NOISE * (about or square or 1.0), (16 * EPS) ** 2 * square)
         if not intercept:
-            F, mean = np.vstack([np.sqrt(moments.total) * (mean + moments.rest), F]), np.zeros_like(mean)
-        return cls(moments.total, mean[:-1], float(mean[-1]), F, least)
+            F = np.vstack([np.sqrt(seen.total) * (mean + rest), F])
+            mean, rest = np.zeros_like(mean), np.zeros_like(mean)
+        return cls(seen.total, mean[:-1], float(mean[-1]), rest, F, least)
 
     def mean_square(self) -> float:
         """Of y, about its mean with an intercept; 1 where it is 0."""
@@ -114,7 +112,8 @@ def white(sums: Sums, prior: Prior) -> tuple[Matrix, Vector, Matrix, Vector]:
     L[0] *= not prior.flat
     count = np.sqrt(sums.total) if prior.intercept else 0.0
     E = np.vstack([count * L[:1], sums.F[:, :d] @ L[1:]])
-    return L, m0, E, np.concatenate([[count * (sums.y_mean - m0[0])], sums.F[:, d] - sums.F[:, :d] @ m0[1:]])
+    top = count * (sums.y_mean - m0[0] + sums.rest[d])
+    return L, m0, E, np.concatenate([[top], sums.F[:, d] - sums.F[:, :d] @ m0[1:]])
 
 
 def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
@@ -133,7 +132,10 @@ def posterior(sums: Sums, prior: Prior, noise: float) -> Posterior:
     if prior.flat:
         logs -= 0.5 * np.log(sums.total)
         root = np.hstack([np.eye(d + 1)[:, :1] * np.sqrt(noise / sums.total), root])
-    return Posterior(m0 + L @ a, root, sums.center, noise, rss, float((inverse**2).sum()), float(a @ a), float(logs))
+    mean = m0 + L @ a
+    mean[0] -= sums.rest[:d] @ mean[1:]  # the centre is the mean as rounded
+    root[0] -= sums.rest[:d] @ root[1:]
+    return Posterior(mean, root, sums.center, noise, rss, float((inverse**2).sum()), float(a @ a), float(logs))
 
 
 def _triangle(A: Matrix, b: Vector) -> tuple[Matrix, Vector, Codes]:

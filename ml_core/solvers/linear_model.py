@@ -10,12 +10,13 @@ from scipy.linalg import qr
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.numerics.compensated import residual
-from ml_core.numerics.singular import lengths
+from ml_core.numerics.singular import graded, lengths
 from ml_core.solvers.least_squares import Design, Factor, Powers, design, factorise, refine
 
 MinNorm = Literal["augmented", "centered"]
 REFINED_VARIANCES = 2e6
 ESTIMABLE = 1e-8
+CORRECTIONS = 4
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def solve_design(
     b = _intercept(D, x.hi, x.lo) if intercept else np.zeros(len(D.target))
     rows = np.empty((0, 0))
     if F.K.shape[1] < p:
-        w, b = _least_norm(D, F, w, b, offset, min_norm)
+        w, offset = _least_norm(D, F, w, offset, min_norm)
+        b = offset - D.shift @ w if intercept else b
         rows = _orthonormal(F.rows)
     deviations = _deviations(D, F, rows)
     root = _padded(F.K / np.concatenate([np.ones(first), D.scale])[:, None], intercept)
@@ -87,15 +89,9 @@ def _padded(A: Matrix, intercept: bool) -> Matrix:
 
 
 def _orthonormal(A: Matrix) -> Matrix:
-    """Orthonormal basis of the columns of A, whose rank is full; long ones go first, so that short ones keep digits.
-
-    Source: Cox, Higham (1998), Stability of Householder QR factorization for weighted least squares problems.
-    """
+    """Orthonormal basis of the columns of A, whose rank is full; each row to its own digits."""
     size = lengths(A)
-    order = np.argsort(-np.abs(A).max(axis=1, initial=0.0), kind="stable")
-    unit, out = (A / np.where(size > 0, size, 1.0))[:, np.argsort(-size, kind="stable")], np.empty_like(A)
-    out[order] = qr(unit[order], mode="economic", check_finite=False)[0]
-    return out
+    return graded(A / np.where(size > 0, size, 1.0))[0]
 
 
 def _intercept(D: Design, hi: Matrix, lo: Matrix) -> Vector:
@@ -106,21 +102,41 @@ def _intercept(D: Design, hi: Matrix, lo: Matrix) -> Vector:
     return np.asarray(out[:, 0] * D.target_scale)
 
 
-def _least_norm(D: Design, F: Factor, w: Matrix, b: Vector, offset: Vector, min_norm: MinNorm) -> tuple[Matrix, Vector]:
-    """Project a solution on the row space of [1, X] (augmented) or of the centred X; fitted values do not change."""
+def _least_norm(D: Design, F: Factor, w: Matrix, offset: Vector, min_norm: MinNorm) -> tuple[Matrix, Vector]:
+    """Project slopes and value at `shift` on the row space of [1, X] (augmented) or of the centred X.
+
+    Fitted values do not change: what rounding of the projection did to them is solved for, and projected in turn.
+    """
+    first, u, none = int(D.intercept), D.target_scale / D.scale[:, None], np.zeros_like(D.target)
+    Q = _row_basis(D, F, min_norm)
+    w, offset = _projected(D, Q, w, offset)
+    for _ in range(CORRECTIONS):
+        x = np.ascontiguousarray(np.vstack([(offset - D.target_shift) / D.target_scale, w / u])[1 - first :])
+        r = residual(D.hi, D.lo, x, np.zeros_like(x), D.target, D.target_lo, none)
+        dx = F.K @ ((r * np.sqrt(D.s)) @ F.Q).T
+        dw, moved = _projected(D, Q, dx[first:] * u, dx[0] * D.target_scale * first)
+        w, offset = w + dw, offset + moved
+    return w, offset
+
+
+def _row_basis(D: Design, F: Factor, min_norm: MinNorm) -> Matrix:
+    """Orthonormal basis of the row space of [1, X], or of X where the norm is that of the slopes alone."""
     if not D.intercept:
-        Q = _orthonormal(D.scale[:, None] * F.rows)
-        return Q @ (Q.T @ w), b
+        return _orthonormal(D.scale[:, None] * F.rows)
     one, rest = np.hsplit(F.rows @ qr(F.rows[:1].T, check_finite=False)[0], [1])  # all of the intercept is in one
     within = D.scale[:, None] * rest[1:]
-    if min_norm == "augmented":
-        first = np.vstack([one[:1], D.scale[:, None] * one[1:] + D.shift[:, None] * one[:1]])
-        Q = _orthonormal(np.hstack([first, np.vstack([np.zeros((1, within.shape[1])), within])]))
-        w = Q[1:] @ (Q.T @ np.vstack([b, w]))
-    else:
-        Q = _orthonormal(within)
-        w = Q @ (Q.T @ w)
-    return w, offset - D.shift @ w
+    if min_norm == "centered":
+        return _orthonormal(within)
+    first = np.vstack([one[:1], D.scale[:, None] * one[1:] + D.shift[:, None] * one[:1]])
+    return _orthonormal(np.hstack([first, np.vstack([np.zeros((1, within.shape[1])), within])]))
+
+
+def _projected(D: Design, Q: Matrix, w: Matrix, offset: Vector) -> tuple[Matrix, Vector]:
+    """Slopes (d, q) and value at `shift` (q,) within the row space of basis Q."""
+    if len(Q) == len(w):
+        return Q @ (Q.T @ w), offset
+    v = Q @ (Q.T @ np.vstack([offset - D.shift @ w, w]))
+    return v[1:], v[0] + D.shift @ v[1:]
 
 
 def _deviations(D: Design, F: Factor, rows: Matrix) -> Vector:

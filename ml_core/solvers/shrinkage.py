@@ -12,18 +12,20 @@ Technometrics 21(2). Hansen (1998), Rank-Deficient and Discrete Ill-Posed Proble
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import qr, svd
+from scipy.linalg import svd
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.numerics.singular import singular
+from ml_core.numerics.singular import graded, graded_rank, lengths, singular
 from ml_core.solvers.least_squares import triangular_inverse
 
 EPS = float(np.finfo(float).eps)
 SAFE = 1e-10
 """Least singular value over the largest from which the rank is beyond doubt."""
+ROUNDING = 1e-9
+"""Share of the solution, in units of the columns, below which a correction is one of rounding."""
 
 
 @dataclass(frozen=True)
@@ -41,32 +43,53 @@ class Shrinkage:
     rest: Vector
     rank: int
     own: int
+    parts: tuple[Matrix, Matrix, Matrix] | None = None
 
     @classmethod
     def of(cls, A: Matrix, B: Matrix, K: Matrix | None = None) -> Shrinkage:
         """Of A (n, p), B (n, q) and K (m, p); O((n + m) p²)."""
         unit = np.ones(A.shape[1]) if K is None else _diagonal(K)
         if unit is None:
-            return cls._general(A, B, np.asarray(K))
+            return cls._general(A, B, _full_rank(np.asarray(K)))
         U, c, V = singular(A / unit)
         return cls._from(U, c, np.ones(len(c)), V / unit[:, None], B, A.shape[1], _own(A, c))
 
     @classmethod
-    def _general(cls, A: Matrix, B: Matrix, K: Matrix) -> Shrinkage:
-        """Through orthonormal columns P of [A; K]: their upper rows' singular values are c, and m² = 1 - c²."""
-        a, k = (float(np.linalg.norm(M)) or 1.0 for M in (A, K))
-        S = np.vstack([A / a, K / k])
-        unit = np.sqrt((S * S).sum(axis=0))
+    def _general(cls, A: Matrix, B: Matrix, K: Matrix, alpha: float | None = None) -> Shrinkage:
+        """Through orthonormal columns P of [A; √alpha K]: their upper rows' singular values are c, and m² = 1 - c².
+
+        Where sizes differ by many orders the digits are those of penalties near `alpha`, by default the one that gives
+        both blocks one size.
+        """
+        k = float(lengths(lengths(K)[:, None])[0]) or 1.0
+        ratio = (float(lengths(lengths(A)[:, None])[0]) or 1.0) / k if alpha is None else float(np.sqrt(alpha))
+        S = np.vstack([A, ratio * K])
+        unit = 2.0 ** np.frexp(np.abs(S).max(axis=0, initial=0.0))[1]
+        S = S / unit
+        P, R, order = graded(S)
+        r = graded_rank(S, R)
+        P, to = P[:, :r], np.zeros((len(unit), r))
+        to[order[:r]] = triangular_inverse(np.ascontiguousarray(R[:r, :r]))
+        if r < len(unit):  # the shortest of many
+            Q = graded(np.vstack([np.eye(r), np.linalg.solve(R[:r, :r], R[:r, r:]).T]))[0]
+            to[order] = Q @ (Q.T @ to[order])
+        U, c, Z = singular(P[: len(A)])
+        m = np.sqrt(((P[len(A) :] @ Z) ** 2).sum(axis=0)) / ratio
+        own = _own(A, c)
+        found = cls._from(U, c, m, (to @ Z) / unit[:, None], B, r, own)
+        return replace(found, parts=(A, B, K))
+
+    def at(self, alpha: float) -> Shrinkage:
+        """The same with all digits at this penalty."""
+        if self.parts is None:
+            return self
+        A, B, K = self.parts
+        if alpha > 0:
+            return self._general(A, B, K, alpha)
+        unit = lengths(A)
         unit[unit == 0] = 1.0
-        P, size, Yt = svd(S / unit, full_matrices=False, check_finite=False)
-        r = int((size > max(S.shape) * EPS * size.max(initial=0.0)).sum())
-        to = Yt[:r].T / size[:r]
-        if r == len(unit):  # rows of [A; K] differ in size: each row of P to its own rounding
-            to = triangular_inverse(np.asarray(qr(S / unit, mode="r", check_finite=False)[0][:r]))
-            P = (S / unit) @ to
-        U, c, Z = singular(P[: len(A), :r])
-        m = np.sqrt(((P[len(A) :, :r] @ Z) ** 2).sum(axis=0))
-        return cls._from(U, a * c, k * m, (to @ Z) / unit[:, None], B, r, _own(A, c))
+        U, c, V = singular(A / unit)
+        return self._from(U, c, np.ones(len(c)), V / unit[:, None], B, self.rank, _own(A, c))
 
     @classmethod
     def _from(cls, U: Matrix, c: Vector, m: Vector, W: Matrix, B: Matrix, rank: int, own: int) -> Shrinkage:
@@ -87,7 +110,18 @@ class Shrinkage:
 
     def solve(self, alpha: float) -> Matrix:
         """w (p, q)."""
-        return np.asarray(self.W @ (self._over(np.array([alpha])) * self.c[:, None] * self.seen))
+        over = self._over(np.array([alpha]))
+        w = np.asarray(self.W @ (over * self.c[:, None] * self.seen))
+        return w if self.parts is None else w + self._correction(w, alpha, over, *self.parts)
+
+    def _correction(self, w: Matrix, alpha: float, over: Matrix, A: Matrix, B: Matrix, K: Matrix) -> Matrix:
+        """The Newton step (p, q) from w, which gives tiny entries their digits; 0 where it is no rounding."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            g = A.T @ (B - A @ w) - alpha * (K.T @ (K @ w))
+            step = self.W @ (over * (self.W.T @ g))
+            unit = np.hypot(lengths(A), np.sqrt(alpha) * lengths(K))[:, None]
+            small = np.abs(unit * step).max(axis=0) <= ROUNDING * np.abs(unit * w).max(axis=0)
+        return np.where(small, step, 0.0)
 
     def freedom(self, alphas: Vector) -> Vector:
         """(a,) trace of ∂(A w)/∂B, Σ c²/(c² + alpha m²)."""
@@ -115,6 +149,17 @@ def _diagonal(K: Matrix) -> Vector | None:
     """(p,) the diagonal, where K is diagonal and positive."""
     unit = np.diag(K)
     return unit if K.shape[0] == K.shape[1] and (unit > 0).all() and not (K - np.diag(unit)).any() else None
+
+
+def _full_rank(K: Matrix) -> Matrix:
+    """Rows with KᵀK, no more than there are independent ones: what is left of the others would be rounding."""
+    _, R, order = graded(K)
+    r = graded_rank(K, R)
+    if r == len(K):
+        return K
+    out = np.zeros((r, K.shape[1]))
+    out[:, order] = R[:r]
+    return out
 
 
 def _own(A: Matrix, c: Vector) -> int:
