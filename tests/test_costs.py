@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,21 @@ def test_members_and_parts_are_counted() -> None:
     assert pairs.cost(10_000, 20, 8).flops == pytest.approx(28 * each.cost(2500, 20, 2).flops, rel=0.2)
     starts = [find("empirical_risk_minimizer").cls(function="logistic", n_starts=k).cost(100, 3) for k in (1, 10)]
     assert starts[1].flops == pytest.approx(10 * starts[0].flops)
+
+
+def test_exposures_pay_for_the_copy_without_their_column() -> None:
+    """What a fit allocates at its peak, beside the estimate."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1.0, 2.0, (100_000, 30))
+    y = rng.poisson(2.0, len(X)).astype(float)
+    plain, exposed = (find("generalized_linear_model").cls(family="poisson", exposure=e) for e in (None, 29))
+    peaks = []
+    for model in (plain, exposed):
+        model.fit(X, y)
+        tracemalloc.start()
+        model.fit(X, y)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    extra = exposed.cost(*X.shape).memory_bytes - plain.cost(*X.shape).memory_bytes
+    assert extra == X.nbytes
+    assert 0.9 * extra < peaks[1] - peaks[0] < extra + 8e6  # blocks of rows beside it
