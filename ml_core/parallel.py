@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import Any, Protocol, TypeVar
+from threading import Condition
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ml_core import progress
 
@@ -74,17 +74,81 @@ def ordered_map(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         yield from map(piece, range(len(todo)))
         return
 
-    pool = ThreadPoolExecutor(n)
+    with ThreadPoolExecutor(n - 1) as pool:
+        yield from _helped(pool, n, piece, len(todo), AHEAD * n)
+
+
+def _helped(pool: ThreadPoolExecutor, n: int, work: Callable[[int], R], total: int, room: int) -> Iterator[R]:
+    """work(0) … work(total - 1) by the caller and n - 1 threads of the pool."""
+    shared = _Shared(work, total, room)
     try:
-        waiting: deque[Future[R]] = deque()
-        for i in range(len(todo)):
-            waiting.append(pool.submit(copy_context().run, piece, i))
-            if len(waiting) >= AHEAD * n:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        for _ in range(min(n, total) - 1):
+            pool.submit(shared.help)
+        yield from map(shared.result, range(total))
     finally:
-        pool.shutdown(cancel_futures=True)
+        shared.stop()
+
+
+class _Shared(Generic[R]):
+    """Pieces 0 … total - 1 that the caller and its helpers take in order, at most `room` beyond what was asked for.
+
+    The caller works too: on as many cores as there are threads nobody has to be woken to hand out the next piece.
+    """
+
+    def __init__(self, work: Callable[[int], R], total: int, room: int) -> None:
+        self.work, self.total, self.room = work, total, room
+        self.taken, self.asked = 0, 0
+        self.done: dict[int, tuple[R, None] | tuple[None, BaseException]] = {}
+        self.changed = Condition()
+        self.context = copy_context()
+
+    def help(self) -> None:
+        """What a helper does until all pieces are taken."""
+        while True:
+            with self.changed:
+                while (i := self._take()) is None and self.taken < self.total:
+                    self.changed.wait()
+            if i is None:
+                return
+            self._run(i)
+
+    def result(self, k: int) -> R:
+        """Of piece k, the caller's next; takes pieces itself until it is there."""
+        self.asked = k
+        while True:
+            with self.changed:
+                self.changed.notify_all()
+                while k not in self.done and (i := self._take()) is None:
+                    self.changed.wait()
+                if k in self.done:
+                    value, error = self.done.pop(k)
+                    break
+            self._run(cast(int, i))
+        if error is not None:
+            raise error
+        return cast(R, value)
+
+    def stop(self) -> None:
+        """Nobody takes another piece."""
+        with self.changed:
+            self.total = self.taken
+            self.changed.notify_all()
+
+    def _take(self) -> int | None:
+        if self.taken >= min(self.total, self.asked + self.room):
+            return None
+        self.taken += 1
+        return self.taken - 1
+
+    def _run(self, i: int) -> None:
+        outcome: tuple[R, None] | tuple[None, BaseException]
+        try:
+            outcome = self.context.copy().run(self.work, i), None
+        except BaseException as e:
+            outcome = None, e
+        with self.changed:
+            self.done[i] = outcome
+            self.changed.notify_all()
 
 
 @contextmanager
@@ -97,8 +161,8 @@ def team(worth: bool = True) -> Iterator[Callable[[Callable[[T], R], Sequence[T]
     if n <= 1:
         yield lambda function, items: list(map(function, items))
         return
-    with ThreadPoolExecutor(n) as pool:
-        yield lambda function, items: list(pool.map(function, items))
+    with ThreadPoolExecutor(n - 1) as pool:
+        yield lambda function, items: list(_helped(pool, n, lambda i: function(items[i]), len(items), len(items)))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import pytest
 
 from ml_core.linear.lasso import Lasso
 from ml_core.linear.lasso_problem import Problem
+from ml_core.parallel import use_threads
 from ml_core.solvers.lasso_path import products
 from ml_core.solvers.unit_columns import Columns
 
@@ -68,6 +69,19 @@ def test_products_in_blocks_are_those_of_the_unit_columns(monkeypatch):
     at = Z.take(np.arange(1, 12))
     np.testing.assert_allclose(products(Z)[1:, 1:], Z.gram[np.ix_(at, at)], atol=1e-13)
     assert not products(Z)[0].any()
+
+
+def test_products_have_the_same_bits_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr("ml_core.solvers.lasso_path.BLOCK", 100_000)
+    X, _, s = table(1500, 210)
+    Z, G = Columns.of(X, s, center=True), []
+    for n in (1, 2, 3):
+        with use_threads(n):
+            G.append(products(Z))
+    assert (G[0] == G[1]).all()
+    assert (G[0] == G[2]).all()
+    rows = np.sqrt(s)[:, None] * (X - Z.mean) / np.where(Z.length > 0, Z.length, np.inf)
+    np.testing.assert_allclose(G[0], rows.T @ rows, atol=1e-14)
 
 
 def test_taking_columns_a_few_at_a_time_keeps_their_products():

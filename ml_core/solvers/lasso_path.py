@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from ml_core.arrays import Matrix, Vector
+from ml_core.parallel import team
 from ml_core.solvers.base import Solution
 from ml_core.solvers.coordinate_descent import NEAR, State, advance
 from ml_core.solvers.gram_descent import descend
@@ -25,6 +26,8 @@ from ml_core.solvers.unit_columns import Columns
 
 BLOCK = 1_000_000
 """Cells of the table that are centred at once."""
+PARTS, LEAST = 8, 64
+"""Most pieces of a block for the threads, and rows or columns of the smallest: fixed so that bits are."""
 PATIENCE = 500
 """Rounds after which the linear systems of the signs take over: descent creeps where columns nearly depend."""
 WORTH = 30
@@ -55,13 +58,31 @@ def products(Z: Columns) -> Matrix:
     n, d = Z.X.shape
     step = max(d, BLOCK // d)
     scale = np.divide(1.0, Z.length, out=np.zeros(d), where=Z.length > 0)
-    G = np.zeros((d, d), order="F")
-    for a in range(0, n, step):
-        rows = np.subtract(Z.X[a : a + step], Z.mean, order="C")
-        rows *= scale
-        rows *= np.sqrt(Z.s[a : a + step])[:, None]
-        G = dsyrk(1.0, rows.T, beta=1.0, c=G, overwrite_c=1)
-    return np.asarray(G.T + np.triu(G, 1))
+    G, rows = np.zeros((d, d)), np.empty((min(step, n), d))
+
+    def centre(at: slice) -> None:
+        part = np.subtract(Z.X[a + at.start : a + at.stop], Z.mean, out=rows[at])
+        part *= scale
+        part *= np.sqrt(Z.s[a + at.start : a + at.stop])[:, None]
+
+    def strip(at: slice) -> None:
+        V, before = U[:, at], slice(at.start)
+        G[at, at] += V.T @ V
+        G[at, before] += V.T @ U[:, before]
+
+    with team(n * d > BLOCK) as each:
+        for a in range(0, n, step):
+            U = rows[: n - a]
+            each(centre, _parts(len(U)))
+            each(strip, _parts(d)[::-1])
+    for at in _parts(d):
+        G[: at.start, at] = G[at, : at.start].T
+    return G
+
+
+def _parts(n: int) -> list[slice]:
+    many = min(max(n // LEAST, 1), PARTS)
+    return [slice(i, j) for i, j in pairwise(n * k // many for k in range(many + 1))]
 
 
 def _on_products(

@@ -18,7 +18,7 @@ from ml_core.solvers.least_squares import triangular_inverse
 from ml_core.solvers.linear_model import LinearFit
 
 SAMPLE = 1024
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 19
 LARGEST_CONDITION = 1e4
 
 
