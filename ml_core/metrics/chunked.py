@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ml_core.arrays import Vector
 from ml_core.base import Estimator
 from ml_core.certificates import finite
 from ml_core.metrics.summary import metrics
+from ml_core.metrics.verdict import weight_of_labels
 from ml_core.sums import Chunks, total
 
 Figures = dict[str, float | int | None]
@@ -55,18 +56,26 @@ class Scores:
     means: Figures
     zeros: int
     spread: Spread | None
+    labels: dict[Any, float] | None = None
+    """Weight of each label, of classes."""
+
+    def outside_largest(self) -> float | None:
+        """Share of the weight outside the most frequent label; None where there are none."""
+        return None if not self.labels else 1 - max(self.labels.values()) / sum(self.labels.values())
 
     def merge(self, other: Scores) -> Scores:
         """Of both sets of rows."""
         rows, weight = self.rows + other.rows, self.weight + other.weight
         if not self.weight or not other.weight:
             one = self if self.weight else other
-            return Scores(rows, weight, one.means, one.zeros, one.spread)
+            return replace(one, rows=rows, weight=weight)
         pairs = {k: (v, other.means[k]) for k, v in self.means.items()}
         means: Figures = {k: None if a is None or b is None else a + (b - a) * (other.weight / weight)
                           for k, (a, b) in pairs.items()}  # fmt: skip
         spread = None if self.spread is None or other.spread is None else self.spread.merge(other.spread)
-        return Scores(rows, weight, means, self.zeros + other.zeros, spread)
+        labels = {k: sum(of.get(k, 0.0) for of in (self.labels or {}, other.labels or {}))
+                  for k in {**(self.labels or {}), **(other.labels or {})}}  # fmt: skip
+        return Scores(rows, weight, means, self.zeros + other.zeros, spread, labels or None)
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,8 @@ def scores_of(model: Any, X: Any, y: Any, s: Any) -> Scores:
     zeros = int(found.pop("zero_probability_rows", 0) or 0)
     means = {k: v for k, v in found.items() if k in MEANS}
     spread = _spread(model, A, t, w) if model.task == "regression" else None
-    return Scores(len(X), float(w.sum()), means, zeros, spread)
+    labels = weight_of_labels(t, w) if model.task == "classification" else None
+    return Scores(len(X), float(w.sum()), means, zeros, spread, labels)
 
 
 MEANS = ("mean_absolute_error", "mean_squared_error", "accuracy", "log_loss", "mean_log_density")
@@ -103,10 +113,15 @@ def _spread(model: Any, X: Any, y: Any, w: Vector) -> Spread:
     return Spread(float(w.sum()), t.min(axis=0), t.max(axis=0), mean, w @ (t - mean) ** 2, w @ r**2)
 
 
+def scores_chunks(model: Estimator, chunks: Chunks) -> Scores:
+    """`scores_of` all rows, in one pass over the chunks."""
+    found: Scores = total(_Scored(model), chunks)
+    return found
+
+
 def metrics_chunks(model: Estimator, chunks: Chunks) -> Figures:
     """What `metrics` gives for all rows, in one pass over the chunks."""
-    found: Scores = total(_Scored(model), chunks)
-    return figures(found)
+    return figures(scores_chunks(model, chunks))
 
 
 def figures(found: Scores) -> Figures:

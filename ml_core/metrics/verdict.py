@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ml_core.arrays import Vector
+
 SHARE = 0.1  # of what a constant misses: a smaller difference is no verdict
 
 
@@ -71,7 +73,18 @@ def _mean_square_of_the_constant(*figures: Mapping[str, Any]) -> float | None:
 
 def outside_largest(y: Any, weights: Any = None) -> float:
     """Share of the weight of labels y (n,) outside the most frequent one."""
-    labels = np.asarray(y)
-    s = np.ones(len(labels)) if weights is None else np.asarray(weights, dtype=np.float64)
-    found = np.unique(labels, return_inverse=True)[1]
-    return float(1 - np.bincount(found, s).max() / s.sum())
+    s = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
+    return float(1 - max(weight_of_labels(y, s).values()) / s.sum())
+
+
+def weight_of_labels(y: Any, weights: Vector) -> dict[Any, float]:
+    """The weight of each label of y (n,)."""
+    labels, found = np.unique(np.asarray(y), return_inverse=True)
+    return dict(zip(labels.tolist(), np.bincount(found, weights).tolist(), strict=True))
+
+
+def silence(held: Mapping[str, Any] | None) -> str:
+    """Why there is no verdict."""
+    if held is None:
+        return "no rows were held out: ask for a validation"
+    return "the error of the best constant is 0 or unknown: targets do not vary, all is exact, or squares overflow"

@@ -218,7 +218,8 @@ class ModelOut(Open):
         None, description="`where` and `sample` as asked, `rows_in_table` and `rows_selected`; null after an update."
     )
     metrics: Json | None = Field(
-        description="Figures on training and held-out rows, never mixed, and a `verdict` on their difference."
+        description="Figures on training and held-out rows, never mixed, and a `verdict` on their difference: code and "
+        "message, or null with the `verdict_reason`."
     )
     warnings: list[Any] = Field(description="Facts about the fit: code, message, advice.")
     capabilities: list[str] = Field(description="What the model can do.")

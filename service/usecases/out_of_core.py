@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ml_core import progress
 from ml_core.base import Estimator
 from ml_core.certificates import Diagnostics, Notice
-from ml_core.metrics.chunked import metrics_chunks
+from ml_core.metrics.chunked import Scores, scores_chunks
 from ml_core.registry import algorithms
 from ml_core.sums import chunkable, diagnose_chunks
 from service.errors import Invalid, Issue, TooLarge
@@ -99,8 +99,8 @@ def _too_large(needed: int, limits: Limits, advice: str) -> TooLarge:
                     issues=(Issue("/limits/memory_bytes", "over_budget", advice),))  # fmt: skip
 
 
-def certify(estimator: Estimator, chunks: DatasetChunks) -> tuple[Diagnostics, Json]:
-    """Diagnostics and training figures, each in passes over all rows; what they leave out is said."""
+def certify(estimator: Estimator, chunks: DatasetChunks) -> tuple[Diagnostics, Scores]:
+    """Diagnostics and training scores, each in passes over all rows; what they leave out is said."""
     out = diagnose_chunks(estimator, chunks)
     out.warnings.append(Notice(
         "fitted_in_chunks",
@@ -109,7 +109,7 @@ def certify(estimator: Estimator, chunks: DatasetChunks) -> tuple[Diagnostics, J
         "diagnostics that need all rows at once (figures row by row, ranks of rows) are left out",
         "raise limits.memory_bytes for a fit in memory",
     ))  # fmt: skip
-    return out, metrics_chunks(estimator, chunks)
+    return out, scores_chunks(estimator, chunks)
 
 
 class Passes:

@@ -13,9 +13,9 @@ from ml_core.base import Estimator
 from ml_core.capabilities import capabilities
 from ml_core.certificates import Diagnostics
 from ml_core.errors import placed
-from ml_core.metrics.chunked import metrics_chunks
+from ml_core.metrics.chunked import figures, metrics_chunks
 from ml_core.metrics.summary import metrics
-from ml_core.metrics.verdict import outside_largest, verdict
+from ml_core.metrics.verdict import outside_largest, silence, verdict
 from ml_core.notices import time_notice
 from ml_core.numerics.memory import grant
 from ml_core.parallel import use_mapper, use_threads
@@ -56,12 +56,13 @@ class Fitted:
     validation: Json | None
     diagnostics: Diagnostics
     constant: float | None = None
-    """Share of the training rows outside their largest class; None where it was not counted."""
+    """Share of the training rows outside their largest class; None where there are no classes."""
 
     def metrics(self) -> Json:
         """Figures of training and held-out rows apart, and what their difference says."""
         said = None if self.validation is None else verdict(self.train, self.validation, self.constant)
-        return {"train": self.train, "validation": self.validation, "verdict": said and asdict(said)}
+        return {"train": self.train, "validation": self.validation, "verdict": said and asdict(said),
+                "verdict_reason": None if said else silence(self.validation)}  # fmt: skip
 
 
 class Training:
@@ -197,14 +198,15 @@ class Training:
                 with pace.fits():
                     fit_chunks(estimator, chunks)
                 fitted = time.perf_counter() - started
-                diagnostics, train = certify(estimator, chunks)
+                diagnostics, seen = certify(estimator, chunks)
                 held = held_chunks(self.datasets, request, estimator, chunks)
                 validation = None if held is None else average([metrics_chunks(estimator, held)])
             reference = reference_of(chunks.source)
         selected, rows = chunks.source.selected, chunks.source.selected - dropped
         if held is not None and validation is not None:
             selected, dropped = selected + held.source.selected, dropped + held.source.selected - validation["rows"]
-        return Fitted(chunks.encoder, reference, selected, rows, dropped, fitted, train, validation, diagnostics)
+        return Fitted(chunks.encoder, reference, selected, rows, dropped, fitted, figures(seen), validation,
+                      diagnostics, seen.outside_largest())  # fmt: skip
 
 
 class Stages:

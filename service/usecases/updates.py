@@ -10,6 +10,7 @@ import numpy as np
 
 from ml_core import naming
 from ml_core.certificates import Certificate, Diagnostics, Notice, with_failures
+from ml_core.errors import InvalidData
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table import TabularModel
 from service.errors import Unsupported
@@ -20,6 +21,7 @@ from service.usecases.pace import Pace
 
 ANSWERS = ("decision_function", "predict_proba", "predict", "score_samples", "transform")
 RETURN_DIGITS = 1e-6
+NOT_SCORED = "rows that the first version was scored on are not at hand: score this one on a dataset"
 
 
 class Updates:
@@ -80,7 +82,7 @@ class Updates:
         seen = old.record["result"]["rows"] + (-1 if job.kind == "forget" else 1) * len(rows[0])
         return dict(old.record["result"]) | {
             "artifact": artifact, "rows": seen, "selection": None, "diagnostics": diagnostics.to_json(),
-            "metrics": {"train": train, "validation": None, "verdict": None},
+            "metrics": {"train": train, "validation": None, "verdict": None, "verdict_reason": NOT_SCORED},
             "warnings": [asdict(w) for w in diagnostics.warnings], "fit_seconds": 0.0,
         }  # fmt: skip
 
@@ -95,24 +97,40 @@ class Updates:
 
 
 def _after_update(old: Any, new: Any, rows: tuple[Any, ...]) -> tuple[Diagnostics, Json]:
-    """Those of the new rows: the old ones are not at hand."""
-    return new.diagnostics(*rows), metrics(new, *rows)
+    """Scores of the new rows, for the old ones are not at hand, and whether taking them out leads back.
+
+    Of a rule that learns row by row, the diagnostics are those of the new rows.
+    """
+    if not hasattr(new, "forget"):
+        return new.diagnostics(*rows), metrics(new, *rows)
+    meaning = "taking the rows out again gives the answers of the old version"
+    out = _report(old, new, rows, ("rows_learned", "learned", "forget", "learned_rows_leave", meaning))
+    return out, metrics(new, *rows)
 
 
 def _after_forget(old: Any, new: Any, rows: tuple[Any, ...]) -> tuple[Diagnostics, None]:
     """Whether folding the rows in again leads back to the old version; there are no rows left to score."""
-    out = Diagnostics(summary={"rows_forgotten": len(rows[0])}, warnings=list(new.notices_))
-    out.warnings.append(Notice("rows_forgotten", f"{len(rows[0])} rows were taken out; figures of the rows that are "
-                               "left need those rows", "score the model on them"))  # fmt: skip
+    meaning = "learning the rows again gives the answers of the old version"
+    return _report(old, new, rows, ("rows_forgotten", "taken out", "update", "forgotten_rows_return", meaning)), None
+
+
+def _report(old: Any, new: Any, rows: tuple[Any, ...], said: tuple[str, str, str, str, str]) -> Diagnostics:
+    """How many rows there were and that undoing the change, by a method of the model, gives the old answers."""
+    figure, done, undo, name, meaning = said
+    out = Diagnostics(summary={figure: len(rows[0])}, warnings=list(new.notices_))
+    out.warnings.append(Notice(figure, f"{len(rows[0])} rows were {done}; figures of all rows that the model knows "
+                               "need these rows", "score the model on them"))  # fmt: skip
     method = next((m for m in ANSWERS if hasattr(new, m)), None)
-    if method is not None and hasattr(new, "update"):
+    if method is not None and hasattr(new, undo):
         back = copy.deepcopy(new)
-        back.update(*rows)
-        off = _apart(getattr(old, method)(rows[0]), getattr(back, method)(rows[0]))
-        meaning = "learning the rows again gives the answers of the old version"
-        out.certificates.append(Certificate("forgotten_rows_return", off, RETURN_DIGITS, meaning))
+        try:
+            getattr(back, undo)(*rows)
+            off = _apart(getattr(old, method)(rows[0]), getattr(back, method)(rows[0]))
+        except InvalidData as e:  # the change itself stands; that nothing leads back is what the certificate tells
+            off, meaning = 1.0, f"{meaning}; not so: {e}"
+        out.certificates.append(Certificate(name, off, RETURN_DIGITS, meaning))
         out.warnings = with_failures(out.warnings, out.certificates, new.remedy)
-    return out, None
+    return out
 
 
 def _apart(a: Any, b: Any) -> float:

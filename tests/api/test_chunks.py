@@ -256,6 +256,11 @@ def test_forgotten_is_never_seen_and_learned_again_is_as_before(client, inline, 
     again = client.post("/v1/models/memory/update", json=change, headers=wait)
     assert again.status_code == 201, again.text
     assert (again.json()["version"], again.json()["rows"]) == (3, 400)
+    report = client.get(again.json()["links"]["diagnostics"]).json()
+    assert [(c["name"], c["holds"]) for c in report["certificates"]] == [("learned_rows_leave", True)]
+    assert "rows_learned" in [w["code"] for w in report["warnings"]]
+    assert [m["metrics"]["verdict"] for m in (less.json(), again.json())] == [None, None]
+    assert "not at hand" in again.json()["metrics"]["verdict_reason"]
     np.testing.assert_allclose(posterior(client, again.json(), QUESTION), posterior(client, first, QUESTION), rtol=1e-8)
 
 
@@ -319,3 +324,18 @@ def test_progress_in_chunks_tells_the_pass_and_the_iterations_made():
     assert [t["metrics"] for t in told] == [{}] * 2 + [{"objective": 0.0}] * 3 + [{"objective": 0.5}] * 3 + [
         {"objective": 1.0}]  # fmt: skip
     assert [t["fraction"] for t in told] == [0.25, 0.5, 0.5, 0.625, 0.75, 0.75, 0.8125, 0.875, 0.875]
+
+
+@pytest.mark.parametrize("name", ["linear_discriminant_analysis", "gaussian_naive_bayes"])
+def test_classes_of_a_fit_in_chunks_have_the_verdict_of_memory(client, name):
+    data = table()
+    part = ["held" if i % 3 == 0 else "fit" for i in range(len(data))]
+    dataset = upload(client, data.append_column("part", pa.array(part)))
+    split = {"method": "split_column", "column": "part", "validation": ["held"]}
+    asked = body(dataset, estimator=spec(name), target="k", features=["a", "b", "y"], weights="w", validation=split)
+    chunks = fit(client, **asked, limits={"memory_bytes": BASE_MEMORY + 250_000})
+    assert "fitted_in_chunks" in [w["code"] for w in chunks["warnings"]]
+    memory = fit(client, **asked)
+    assert chunks["metrics"]["verdict"] == memory["metrics"]["verdict"]
+    assert chunks["metrics"]["verdict"]["code"] in ("fitting", "under_fitting")
+    assert chunks["metrics"]["verdict_reason"] is None

@@ -143,7 +143,8 @@ def test_errors_of_training_and_held_out_rows_stand_apart(client):
     assert metrics["validation"]["root_mean_squared_error"] > 10 * metrics["train"]["root_mean_squared_error"]
     assert metrics["verdict"]["code"] == "over_fitting"
     assert "held-out rows" in metrics["verdict"]["message"]
-    assert asked(client, data, "linear_regression")[0]["metrics"]["verdict"] is None  # nothing was held out
+    alone = asked(client, data, "linear_regression")[0]["metrics"]
+    assert (alone["verdict"], alone["verdict_reason"]) == (None, "no rows were held out: ask for a validation")
 
 
 def test_folds_of_labels_have_a_verdict(client, penguins):
