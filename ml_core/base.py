@@ -22,11 +22,12 @@ import numpy as np
 
 from ml_core import naming, params, validation
 from ml_core.arrays import Codes, Labels, Matrix, Vector
-from ml_core.certificates import REMEDY, Diagnostics, with_failures
+from ml_core.certificates import REMEDY, Diagnostics
 from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.located import Located
 from ml_core.notices import Notes
 from ml_core.numerics.column_moments import explained_share
+from ml_core.undefined import complete
 from ml_core.validation import check_query
 
 Task = Literal["regression", "classification", "clustering", "dimension_reduction", "density", "graphical_model",
@@ -154,7 +155,7 @@ class Estimator(Notes, Located):
         """Certificates and statistics of this fit, recomputed from the fitted parameters and the data given here."""
         check_query(self, X)
         out: Diagnostics = self._diagnose(*self._checked(X, y, sample_weight, fresh=False))  # type: ignore[attr-defined]
-        out.warnings = with_failures([*self.notices_, *out.warnings], out.certificates, self.remedy)
+        complete(out, self.notices_, self.remedy)
         out.tables = {k: naming.told(t) for k, t in out.tables.items()}
         return out
 

@@ -33,7 +33,7 @@ _SHORT.maxdict = _SHORT.maxlist = _SHORT.maxtuple = 20
 _depth: ContextVar[int] = ContextVar("depth of nested parts", default=0)
 Alpha = Annotated[float, Field(ge=0, description="Strength of the penalty; 0 switches it off.")]
 Tol = Annotated[float, Field(gt=0, description="Stopping tolerance, in the units the solver states.")]
-MaxIter = Annotated[int, Field(ge=1, description="Most iterations.")]
+MaxIter = Annotated[int, Field(ge=1, le=1_000_000_000_000, description="Most iterations.")]
 Intercept = Annotated[bool, Field(description="Learn b; otherwise b = 0.")]
 FreeIntercept = Annotated[bool, Field(description="Learn b, which is not penalised; otherwise b = 0.")]
 PenalizeBias = Annotated[bool, Field(description="Penalise b as a coefficient.")]

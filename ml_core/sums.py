@@ -23,9 +23,10 @@ from ml_core import naming, parallel, params, progress, validation
 from ml_core.arrays import Labels, Vector
 from ml_core.base import Classifier, Estimator
 from ml_core.capabilities import Forgets, Updates
-from ml_core.certificates import Diagnostics, Notice, with_failures
+from ml_core.certificates import Diagnostics, Notice
 from ml_core.errors import InvalidData
 from ml_core.numerics.column_moments import magnitudes
+from ml_core.undefined import complete
 from ml_core.validation import check_query
 
 FEW = 1000
@@ -145,7 +146,7 @@ def diagnose_chunks(estimator: Estimator, chunks: Chunks) -> Diagnostics:
     census = total(_Count(estimator), chunks)
     passes = estimator._audit(census)  # type: ignore[attr-defined]
     out: Diagnostics = _drive(passes, lambda part: total(part, chunks, estimator))
-    out.warnings = with_failures([*estimator.notices_, *out.warnings], out.certificates, estimator.remedy)
+    complete(out, estimator.notices_, estimator.remedy)
     return replace(out, tables={k: naming.told(t) for k, t in out.tables.items()})
 
 

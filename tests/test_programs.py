@@ -261,3 +261,18 @@ def test_refusals_say_where(name, arguments, pointer):
     with pytest.raises(InvalidParameter) as e:
         CALL[name](arguments)
     assert e.value.issues[0].pointer.startswith(pointer)
+
+
+@pytest.mark.parametrize("limit", [0.0, 3.0])
+def test_an_optimum_at_zero_has_its_certificates(limit):
+    given = {"P": [[2.0, 0.0], [0.0, 2.0]], "q": [2.0, 5.0], "G": [[1.0, 2.0]], "h": [limit], "low": [0.0, 0.0]}
+    out = run("quadratic_programming", **given)
+    np.testing.assert_allclose(out["result"]["x"], [0.0, 0.0], atol=1e-10)
+    assert all(c["holds"] for c in out["certificates"])
+
+
+def test_linear_programs_do_not_know_the_unit_of_their_objective_nor_of_their_budget():
+    given = {"c": [-1e-40, -2e-40], "G": [[1.0, 1.0], [1.0, -1.0]], "h": [4.0, 2.0], "low": [0.0, 0.0]}
+    out = run("linear_programming", **given, max_iter=2**60)
+    np.testing.assert_allclose(out["result"]["inequality_multipliers"], [2e-40, 0.0], rtol=1e-9)
+    assert all(c["holds"] for c in out["certificates"])

@@ -17,7 +17,7 @@ from ml_core.gp.options import Similarity
 from ml_core.gp.perceptron_pass import perceptron_pass
 from ml_core.kernels import Kernel
 from ml_core.kernels.precomputed import needs_all_rows
-from ml_core.params import Seed
+from ml_core.params import MaxIter, Seed
 from ml_core.registry import algorithm
 from ml_core.rng import generator
 from ml_core.solvers.base import spent
@@ -60,7 +60,7 @@ class KernelPerceptron(Scores, Classifier):
         kernel: Similarity = None,
         eta: Annotated[float, Field(gt=0, le=1e90, description="Size of a correction; scales the scores alone.")] = 1.0,
         bias: Annotated[float, Field(ge=0, le=1e90, description="Added to the kernel: a feature √bias.")] = 1.0,
-        max_epochs: Annotated[int, Field(ge=1, description="Most passes over the rows.")] = 1000,
+        max_epochs: Annotated[MaxIter, Field(description="Most passes over the rows.")] = 1000,
         shuffle: Annotated[bool, Field(description="A new random order each pass; else the order given.")] = False,
         random_state: Seed = 0,
     ) -> None:

@@ -14,7 +14,7 @@ from ml_core.certificates import Diagnostics
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import lasso_choice, lasso_report
 from ml_core.linear.lasso_problem import Problem
-from ml_core.params import FreeIntercept, ObjectiveScale, RealVector, Seed, WeightKind
+from ml_core.params import FreeIntercept, MaxIter, ObjectiveScale, RealVector, Seed, WeightKind
 from ml_core.registry import algorithm
 
 LEAST = 1e-3
@@ -83,7 +83,7 @@ class Lasso(Weighted, MultiOutput, Regressor):
             int, Field(ge=0, le=1000, description="Penalties from alpha_max to alpha_max/1000 that diagnostics report.")
         ] = 100,
         tol: Annotated[float, Field(ge=0, lt=1, description="Duality gap that ends it, share of Σ s(y - ȳ)².")] = 0.0,
-        max_iter: Annotated[int, Field(ge=1, description="Most rounds of coordinate descent.")] = 10_000,
+        max_iter: Annotated[MaxIter, Field(description="Most rounds of coordinate descent.")] = 10_000,
         choose_alpha: Annotated[
             Literal["given", "cross_validation", "aic", "bic"],
             Field(description="Use alpha, or the best of alphas by an error or a criterion."),

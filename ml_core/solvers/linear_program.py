@@ -11,6 +11,8 @@ from scipy.optimize import linprog
 from ml_core.arrays import Matrix, Vector
 
 Status = Literal["optimal", "infeasible", "unbounded", "max_iter"]
+HIGHS_ITERATIONS = 2**31 - 1
+"""More than HiGHS counts."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +59,28 @@ class LinearSolution:
 
 def linear_program(c: Vector, constraints: Constraints, *, max_iter: int | None = None) -> LinearSolution:
     """Min cᵀx under the constraints."""
-    found = _highs(c, constraints, max_iter)
+    unit = float(np.abs(c).max(initial=0.0)) or 1.0
+    found = _highs(c / unit, constraints, max_iter)
     n = int(found.nit)
     if found.status == 0:
         inequality = np.concatenate([
             -found.ineqlin.marginals, found.lower.marginals[np.isfinite(constraints.low)],
             -found.upper.marginals[np.isfinite(constraints.high)],
         ])  # fmt: skip
-        return LinearSolution("optimal", found.x, np.maximum(inequality, 0.0), -found.eqlin.marginals, n)
+        return LinearSolution("optimal", found.x, unit * np.maximum(inequality, 0.0), -unit * found.eqlin.marginals, n)
     if found.status == 1:
         return LinearSolution("max_iter", None, None, None, n)
     proof = infeasibility(constraints)
     if proof is not None:
         return LinearSolution("infeasible", None, None, None, n, farkas=proof)
-    ray = falling_ray(c, constraints)
+    ray = falling_ray(c / unit, constraints)
     return LinearSolution("unbounded", feasible_point(constraints), None, None, n, ray=ray)
 
 
 def _highs(c: Vector, k: Constraints, max_iter: int | None = None) -> Any:
     options: dict[str, Any] = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     if max_iter is not None:
-        options["maxiter"] = max_iter
+        options["maxiter"] = min(max_iter, HIGHS_ITERATIONS)
     bounds = np.column_stack([k.low, k.high])
     return linprog(c, A_ub=k.G, b_ub=k.h, A_eq=k.A, b_eq=k.b, bounds=bounds, method="highs", options=options)
 

@@ -17,6 +17,8 @@ from ml_core.solvers.linear_program import Constraints
 from ml_core.solvers.quadratic_program import residuals
 
 LARGEST = 1e50
+NEAR = 1e-3
+"""Distance from 0, in the unit of x, within which terms of an optimum at 0 are not judged by their own size."""
 Rows = Annotated[RealMatrix | None, Field(description="(m, d) left sides of G x ≤ h.")]
 Limits = Annotated[RealVector | None, Field(description="(m,) right sides.")]
 Equal = Annotated[RealMatrix | None, Field(description="(e, d) left sides of A x = b.")]
@@ -94,9 +96,11 @@ def solved(
     kkt = residuals(x, z, nu, P, q, rows, h, k.A, k.b)
     each, low, high = k.split(z)
     slack = h - rows @ x
-    terms = float(np.abs(q) @ np.abs(x) + np.abs(x @ P) @ np.abs(x) + z @ np.abs(h) + np.abs(nu) @ np.abs(k.b)) or 1.0
+    force = float(max(np.abs(q).max(), np.abs(P @ x).max())) or 1.0
+    terms = float(np.abs(q) @ np.abs(x) + np.abs(x @ P) @ np.abs(x) + z @ np.abs(h) + np.abs(nu) @ np.abs(k.b))
+    terms = max(terms, NEAR * force)
     size = {
-        "stationarity": float(max(np.abs(q).max(), np.abs(P @ x).max())) or 1.0,
+        "stationarity": force,
         "primal_feasibility": 1.0 + float(np.abs(h).max(initial=0.0)) + float(np.abs(k.b).max(initial=0.0)),
         "dual_feasibility": 1.0 + float(np.abs(z).max(initial=0.0)),
         "complementary_slackness": terms,

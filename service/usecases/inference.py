@@ -12,6 +12,7 @@ import numpy as np
 from ml_core.certificates import plain
 from ml_core.errors import pointer
 from ml_core.metrics.summary import metrics
+from ml_core.undefined import with_undefined
 from service.errors import Conflict, Invalid, Issue, Unsupported
 from service.intake.frames import Frame, limited, open_frame
 from service.ports import Json
@@ -167,7 +168,9 @@ class Inference:
         target = model.record["record"].get("target")
         y = None if target is None else self.truth(target, dataset_id, estimator)
         scored = self.datasets.get(dataset_id)["id"]
-        return {"model": model.id, "dataset": scored, "metrics": metrics(estimator, X, y), "warnings": notes}
+        found = metrics(estimator, X, y)
+        notes = [*notes, *(n.message for n in with_undefined([], found))]
+        return {"model": model.id, "dataset": scored, "metrics": found, "warnings": notes}
 
     def truth(self, target: Any, dataset_id: str, estimator: Any) -> np.ndarray:
         """The target of a dataset's rows as the estimator learned it; Invalid where it is absent or has gaps."""

@@ -23,6 +23,7 @@ from ml_core.preprocessing.reference import Reference
 from ml_core.preprocessing.table import TableEncoder, TabularModel
 from ml_core.registry import spec_of
 from ml_core.sums import fit_chunks
+from ml_core.undefined import with_undefined
 from service.errors import Invalid, Issue
 from service.ports import Job, Json, Ledger, Limits, NewJob, NewModel, Report
 from service.settings import Settings
@@ -142,7 +143,7 @@ class Training:
         way = self._in_chunks if "chunks" in job.spec else self._in_memory
         with self.spread.session(job, report) as engine, use_mapper(engine.mapper):
             done = way(job.spec, estimator, report, pace)
-        notices = [*done.diagnostics.warnings, *([engine.notice] if engine.notice else [])]
+        notices = with_undefined([*done.diagnostics.warnings, *([engine.notice] if engine.notice else [])], done.train)
         warnings = [*job.spec.get("notices", []), *encoding.notices(done.encoder, done.rows), *map(asdict, notices)]
         stored = TabularModel(done.encoder, estimator, _name(job.spec.get("target")), done.reference)
         record = self.datasets.get(job.spec["dataset"])

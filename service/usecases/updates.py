@@ -13,6 +13,7 @@ from ml_core.certificates import Certificate, Diagnostics, Notice, with_failures
 from ml_core.errors import InvalidData
 from ml_core.metrics.summary import metrics
 from ml_core.preprocessing.table import TabularModel
+from ml_core.undefined import with_undefined
 from service.errors import Unsupported
 from service.ports import Job, Json, Ledger, Limits, NewJob, NewModel, Report
 from service.usecases.batches import batch, chosen
@@ -83,7 +84,7 @@ class Updates:
         return dict(old.record["result"]) | {
             "artifact": artifact, "rows": seen, "selection": None, "diagnostics": diagnostics.to_json(),
             "metrics": {"train": train, "validation": None, "verdict": None, "verdict_reason": NOT_SCORED},
-            "warnings": [asdict(w) for w in diagnostics.warnings], "fit_seconds": 0.0,
+            "warnings": [asdict(w) for w in with_undefined(diagnostics.warnings, train)], "fit_seconds": 0.0,
         }  # fmt: skip
 
     def _reference(self, old: Any, job: Job) -> Any:
