@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from ml_core import naming, params, validation
+from ml_core import params, validation
 from ml_core.arrays import Codes, Labels, Matrix, Vector
 from ml_core.certificates import REMEDY, Diagnostics
 from ml_core.errors import InvalidData, InvalidParameter
@@ -155,9 +155,7 @@ class Estimator(Notes, Located):
         """Certificates and statistics of this fit, recomputed from the fitted parameters and the data given here."""
         check_query(self, X)
         out: Diagnostics = self._diagnose(*self._checked(X, y, sample_weight, fresh=False))  # type: ignore[attr-defined]
-        complete(out, self.notices_, self.remedy)
-        out.tables = {k: naming.told(t) for k, t in out.tables.items()}
-        return out
+        return complete(out, self.notices_, self.remedy)
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """Estimated cost of fitting n rows, d columns and k classes or outputs."""

@@ -14,12 +14,12 @@ Totals are merged in the order of the chunks, so where the chunks were read does
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from ml_core import naming, parallel, params, progress, validation
+from ml_core import parallel, params, progress, validation
 from ml_core.arrays import Labels, Vector
 from ml_core.base import Classifier, Estimator
 from ml_core.capabilities import Forgets, Updates
@@ -146,8 +146,7 @@ def diagnose_chunks(estimator: Estimator, chunks: Chunks) -> Diagnostics:
     census = total(_Count(estimator), chunks)
     passes = estimator._audit(census)  # type: ignore[attr-defined]
     out: Diagnostics = _drive(passes, lambda part: total(part, chunks, estimator))
-    complete(out, estimator.notices_, estimator.remedy)
-    return replace(out, tables={k: naming.told(t) for k, t in out.tables.items()})
+    return complete(out, estimator.notices_, estimator.remedy)
 
 
 def _drive(passes: Passes, total_of: Callable[[Part], Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ml_core import naming
 from ml_core.certificates import Diagnostics, Notice, Table, plain, with_failures
 
 UNDEFINED = "undefined"
@@ -14,7 +15,7 @@ NO_SPREAD = "the target does not vary (or its squares vanish), so there is nothi
 DEPENDENT = "no finite number: columns are combinations of others, or the ratio is beyond the largest double"
 FREEDOM = "it takes residual degrees of freedom"
 ALONE = "a row that alone determines a direction can only be left out by a fit without it"
-SINGLE = "it takes residual degrees of freedom, a fit that is not exact, and a row that does not decide a direction alone"
+SINGLE = "it takes residual degrees of freedom, a fit that is not exact, and rows that decide no direction alone"
 UNBOUNDED = "the residuals are all 0 (or their squares vanish), so that the likelihood has no bound"
 NO_PLANE = "the normal of the plane is 0"
 MIXED = "the classes are not separable, so that no bound exists"
@@ -61,14 +62,15 @@ def with_undefined(notices: Iterable[Notice], figures: Mapping[str, Any] | None)
     return out + notices_of(name for name in lacking if name not in named)
 
 
-def complete(out: Diagnostics, notices: Iterable[Notice], remedy: str) -> None:
-    """Tell the notices of the fit, certificates that fail, and why a figure is null.
+def complete(out: Diagnostics, notices: Iterable[Notice], remedy: str) -> Diagnostics:
+    """Tell the notices of the fit, certificates that fail, why a figure is null, and the names of columns.
 
     The reason of a null stands in the column `reason` of its row, or else in a notice.
     """
-    out.tables = {name: _reasoned(table) for name, table in out.tables.items()}
+    out.tables = {name: naming.told(_reasoned(table)) for name, table in out.tables.items()}
     told = with_failures([*notices, *out.warnings], out.certificates, remedy)
     out.warnings = [*told, *notices_of(_unexplained(out))]
+    return out
 
 
 def _reasoned(table: Table) -> Table:

@@ -24,8 +24,8 @@ CELLS = 1 << 20
 SHOWN = 20
 DRAWN = 1000
 FULL = 1e-10
-COLUMNS = ("row", "target", "fitted", "pearson_residual", "deviance_residual", "leverage", "cook_distance",
-           "studentized_residual")  # fmt: skip
+COLUMNS = ("target", "fitted", "pearson_residual", "deviance_residual", "leverage", "studentized_residual",
+           "cook_distance")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,21 +75,22 @@ def put_rows(out: Diagnostics, f: Fitted, design: Callable[[slice], Matrix], cov
     with np.errstate(divide="ignore", invalid="ignore"):
         studentized = r / np.sqrt(f.dispersion * rest)
         cook = r**2 * h / (f.dispersion * max(f.parameters, 1.0) * rest**2)
-    _put(out, f.eta, (f.target, f.mean, r, d, h, cook, studentized))
+    _put(out, f.eta, (f.target, f.mean, r, d, h, studentized, cook))
 
 
-def _put(out: Diagnostics, place: Vector, columns: tuple[Vector, ...]) -> None:
+def _put(out: Diagnostics, place: Vector, columns: tuple[Vector | None, ...]) -> None:
     """Summary, table and curve of the figures that COLUMNS names; `place` (n,) is where the curve shows a row.
 
-    The last column, that of studentized residuals, is left out where rows have a residual for each class.
+    None stands for a figure that this kind of fit does not have.
     """
-    _, _, r, d, h, cook, *studentized = columns
+    figures = {name: v for name, v in zip(COLUMNS, columns, strict=True) if v is not None}
+    r, d, h, cook = (figures[c] for c in ("pearson_residual", "deviance_residual", "leverage", "cook_distance"))
     out.summary |= {"largest_leverage": float(h.max()), "largest_cook_distance": _largest(cook)}
-    for t in studentized:
-        out.summary["largest_studentized_residual"] = _largest(np.abs(t))
+    if "studentized_residual" in figures:
+        out.summary["largest_studentized_residual"] = _largest(np.abs(figures["studentized_residual"]))
     order = np.argsort(-np.where(np.isnan(cook), -1.0, cook), kind="stable")[:SHOWN]
-    rows = [[int(i), *(float(v[i]) if np.isfinite(v[i]) else None for v in columns)] for i in order]
-    out.tables["influential_rows"] = Table(COLUMNS[: len(columns) + 1], rows)
+    rows = [[int(i), *(float(v[i]) if np.isfinite(v[i]) else None for v in figures.values())] for i in order]
+    out.tables["influential_rows"] = Table(("row", *figures), rows)
     some = slice(None, None, -(-len(h) // DRAWN))
     out.curves["residuals"] = {"x": place[some], "pearson": r[some], "deviance": d[some]}
 
@@ -137,7 +138,7 @@ def _put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector,
         cook[a : a + many] = np.where(alone, np.nan, moved)
     own = np.exp(-value)
     off, value = np.sqrt(each * np.expm1(value)), each * value
-    _put(out, own, (problem.y, own, off, np.sqrt(2 * value), h, cook))
+    _put(out, own, (problem.y, own, off, np.sqrt(2 * value), h, None, cook))
 
 
 def _largest(values: Vector) -> float | None:
