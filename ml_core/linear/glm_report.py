@@ -132,7 +132,7 @@ def _table(
     scale = _unit_diagonal(H)
     values, Q = np.linalg.eigh(H * scale[:, None] * scale)
     flat = np.abs(Q[:, values <= len(H) * SINGULAR * values[-1]]).max(axis=1, initial=0.0) > 1e-6
-    M = problem.to_raw()
+    M = problem.to_raw
     with np.errstate(over="ignore", invalid="ignore"):
         C = inverse(H)(np.eye(D))
         cov = M @ C @ M.T * found.dispersion

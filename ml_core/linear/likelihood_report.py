@@ -178,7 +178,7 @@ def _table(
     """Wald table of every score; the intercept first. Standard errors are those of the maximum likelihood estimate."""
     D, q = problem.shape
     K = len(labels)
-    M = np.kron(problem.to_raw(), np.eye(q))
+    M = np.kron(problem.to_raw, np.eye(q))
     root, vif = None, [np.nan] * D
     if reason is None:
         with np.errstate(over="ignore", invalid="ignore"):

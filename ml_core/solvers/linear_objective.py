@@ -7,6 +7,7 @@ scaled problem and answers return in the units of X. Partial sums follow fixed r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -90,7 +91,7 @@ class LinearObjective:
             with np.errstate(over="ignore", divide="ignore"):
                 self.l2[: X.shape[1]] = np.minimum(alpha / np.square(self.columns.scale), np.finfo(float).max ** 0.5)
         self.penalize_bias = penalize_bias and fit_intercept and alpha > 0
-        self.bias = alpha**0.5 * self.to_raw()[-1] if self.penalize_bias else None
+        self.bias = alpha**0.5 * self.to_raw[-1] if self.penalize_bias else None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -140,6 +141,7 @@ class LinearObjective:
         W = np.ascontiguousarray(slopes.T)
         return W, V[d] - W @ self.columns.mean if self.fit_intercept else np.zeros(len(W))
 
+    @cached_property
     def to_raw(self) -> Matrix:
         """T (D, D) with (slopes, intercept) = T V; covariances follow as T C Tᵀ."""
         D, d = self.shape[0], self.X.shape[1]
@@ -229,17 +231,16 @@ class LinearObjective:
         n, (D, q) = len(self.X), self.shape
         count = CHUNKS if self.X.size * q > CHUNK_CELLS else 1
         edges = [n * i // count for i in range(count + 1)]
-        f, G, H = 0.0, np.zeros((D, q)), room_for(q, D) if second else np.zeros(0)
-        ranges = list(pairwise(edges))
         slopes = self._slopes(v)
-        for fi, Gi, Hi in ordered_map(lambda r: self._chunk(r[0], r[1], slopes, second), ranges):
+        parts = ordered_map(lambda r: self._chunk(r[0], r[1], slopes, second), pairwise(edges))
+        f, G, H = next(parts)
+        for fi, Gi, Hi in parts:
             f, G = f + fi, G + Gi
-            if second:
-                H += Hi
-        V = v.reshape(self.shape)
+            H += Hi
+        V = v.reshape(D, q)
         pull = self._pull(V)
         f += 0.5 * float((V * pull).sum())
-        G = (self.to_raw().T @ G if self.columns.direct else G) + pull
+        G = (self.to_raw.T @ G if self.columns.direct else G) + pull
         return f, G.ravel(), self._penalised(self._flat(H)) if second else None
 
     def _flat(self, H: np.ndarray) -> Matrix:
@@ -247,14 +248,13 @@ class LinearObjective:
         D, q = self.shape
         parts = blocks(H, q, D)
         if self.columns.direct:
-            T = self.to_raw()
-            parts = T.T @ parts @ T
+            parts = self.to_raw.T @ parts @ self.to_raw
         return np.ascontiguousarray(parts.transpose(2, 0, 3, 1).reshape(D * q, D * q))
 
     def _penalised(self, H: Matrix) -> Matrix:
         """With the penalty's part."""
         q = self.loss.width
-        H[np.diag_indices(len(H))] += np.repeat(self.l2, q)
+        H.flat[:: len(H) + 1] += np.repeat(self.l2, q)
         if self.bias is not None:
             H += np.kron(np.outer(self.bias, self.bias), np.eye(q))
         return H

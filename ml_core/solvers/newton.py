@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Literal, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.solvers.base import NEVER, Solution, Steps, answered, at_once, spent
 from ml_core.solvers.lbfgs import MEMORY, Pair, direction, remember
 
-EPS = float(np.finfo(float).eps)
+EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 SINGULAR = 1e-13
 ARMIJO = 1e-4
 HALVINGS = 40
@@ -71,18 +72,16 @@ def _cholesky(H: Matrix) -> Solve | None:
     """g → H⁻¹g, None where H is singular to working precision."""
     if not np.isfinite(H).all():
         raise FloatingPointError("the Hessian is not finite")
-    try:
-        factor = cho_factor(H, lower=True, check_finite=False)
-    except LinAlgError:
+    L, failed = dpotrf(H, lower=1)
+    if failed or (L.diagonal() ** 2 / np.maximum(H.diagonal(), TINY)).min() <= SINGULAR:
         return None
-    pivots = np.diag(factor[0]) ** 2 / np.maximum(np.diag(H), np.finfo(float).tiny)
-    return (lambda g: np.asarray(cho_solve(factor, g, check_finite=False))) if pivots.min() > SINGULAR else None
+    return lambda g: np.asarray(dpotrs(L, g, lower=1)[0])
 
 
 def _shortest(H: Matrix) -> Solve:
     """g → H⁺g by eigenvalues, which say what directions are flat."""
     values, Q = np.linalg.eigh(H)
-    keep = values > len(H) * SINGULAR * max(values[-1], np.finfo(float).tiny)
+    keep = values > len(H) * SINGULAR * max(values[-1], TINY)
     half = Q[:, keep] / np.sqrt(values[keep])
     return lambda g: np.asarray(half @ (half.T @ g))
 
@@ -221,7 +220,7 @@ class _Descent:
     @property
     def pace(self) -> float:
         """Geometric mean of the last contractions under the H⁻¹ in use."""
-        return float(np.prod(self.paces) ** (1.0 / len(self.paces)))
+        return math.prod(self.paces) ** (1.0 / len(self.paces))
 
     def move(self, fresh: bool) -> Steps[bool]:
         """Step, with a new Hessian at the end if `fresh`; a poor step along an old Hessian renews it instead."""
@@ -248,7 +247,7 @@ def _pays(left: float, tol: float, pace: float, cost: float) -> bool:
     """Whether two passes with Hessian are cheaper than carrying on with the old one at its rate of contraction."""
     if pace >= 1.0:
         return True
-    return float(np.log(max(left / tol, 1.0)) / -np.log(max(pace, EPS))) > 2.0 * cost
+    return math.log(max(left / tol, 1.0)) / -math.log(max(pace, EPS)) > 2.0 * cost
 
 
 def _search(

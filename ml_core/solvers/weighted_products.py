@@ -58,10 +58,11 @@ def add_products(total: np.ndarray, Z: Matrix, C: Curvature, s: Vector, D: int) 
     rows have the same curvature, as at the start; else O(m D² q²), from `MANY` predictors on half of it.
     """
     q = C.shape[1]
-    lower = np.tril_indices(q)
     if q == 1 and C.min(initial=0.0) >= 0:
         total[0] += _symmetric(Z, C[:, 0, 0] * s, D)
-    elif _alike(C[-1:], C[0]) and _alike(C, C[0]):
+        return
+    lower = np.tril_indices(q)
+    if _alike(C[-1:], C[0]) and _alike(C, C[0]):
         G = _symmetric(Z, s, D)
         total += np.multiply.outer(C[0][lower], G if q < MANY else G[np.tril_indices(D)])
     else:
@@ -70,6 +71,8 @@ def add_products(total: np.ndarray, Z: Matrix, C: Curvature, s: Vector, D: int) 
 
 def blocks(total: np.ndarray, q: int, D: int) -> np.ndarray:
     """(q, q, D, D) of a sum of `add_products`, symmetric both ways."""
+    if q == 1:
+        return total[None]
     if q >= MANY:
         row, column = np.tril_indices(D)
         full = np.empty((len(total), D, D))
