@@ -29,8 +29,11 @@ class Located:
         vars(self).pop("places_", None)
         if found:
             self.places_ = found
+        parts = {k: v for k, v in values.items() if isinstance(v, Located) or hasattr(v, "located")}
+        if not parts:
+            return
         with naming.use(self._names_beside(width)):
-            for name, value in values.items():
+            for name, value in parts.items():
                 with placed(f"/params/{name}"):
                     look(value, width - len(found))
 

@@ -118,7 +118,7 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
         family, rows = self._family(), self._exposed(X.shape[1])
         ask = BeginPart(family, rows)
         ask.check(X, y)
-        begin: Begin = in_ranges(ask, X, y, s)
+        begin: Begin = in_ranges(ask.sums, X, y, s)
         Z, t, w = rows(X, y, s)
         frame = self._begun(family, rows, begin)
         problem = LinearObjective(Z, t, w, family.loss, alpha=self.alpha_, fit_intercept=self.fit_intercept,

@@ -86,6 +86,10 @@ class BeginPart:
     def __call__(self, X: Matrix, y: Vector, s: Vector) -> Begin:
         """Of rows, checked."""
         self.check(X, y)
+        return self.sums(X, y, s)
+
+    def sums(self, X: Matrix, y: Vector, s: Vector) -> Begin:
+        """Of rows that were checked."""
         Z, t, w = self.rows(X, y, s)
         broken = int((y != np.round(y)).sum()) if self.family.whole else 0
         return Begin(ColumnSums.of(Z, w), float(s.sum()), float(w @ t), broken, float(np.log(s).sum()))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, lstsq
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
 from ml_core import progress
 from ml_core.arrays import Codes, Matrix, Vector
@@ -54,7 +54,8 @@ def solve_low_rank(dual: BoxDual, Z: Matrix, *, tol: float, unit: float = 1.0) -
             state.advance()
         except LinAlgError:  # the columns are dependent to rounding in the metric of this step
             break
-    beta, w, v, worst = min((state.settled(t) for t in TIES), key=lambda found: found[3])
+    sides = {at.tobytes(): at for at in map(state.sides, TIES)}.values()
+    beta, w, v, worst = min(map(state.settled, sides), key=lambda found: found[3])
     b, free = multipliers(dual, beta, v)
     trace.append(dual_value(dual, beta, v))
     gaps.append(gap(dual, beta, v, b))
@@ -137,7 +138,9 @@ class _State:
 
         def step(cs: Vector, ct: Vector) -> tuple[Vector, Vector, Vector, Vector, Vector]:
             x, u = solve(-rd + cs / self.s - ct / self.t, rw)
-            db = np.asarray(np.linalg.solve(inner, self.ones.T @ x + rp), dtype=np.float64)
+            *_, db, broken = dgesv(inner, self.ones.T @ x + rp)
+            if broken:
+                raise LinAlgError
             dx = np.asarray(x - columns @ db)
             return dx, db, (cs - self.low * dx) / self.s, (ct + self.high * dx) / self.t, u - slopes @ db
 
@@ -156,15 +159,19 @@ class _State:
         """Largest step up to `most` that leaves everything non-negative."""
         return min(most, room((self.s, dx), (self.t, -dx), (self.low, dl), (self.high, dh)))
 
-    def settled(self, tie: float) -> tuple[Matrix, Vector, Matrix, float]:
-        """β with those that lean on a bound put there and the rest solved exactly; w, v, and the violation."""
+    def sides(self, tie: float) -> Codes:
+        """1 where β leans on its upper bound, else -1 on its lower one, 0 on none; flat."""
+        width = (self.dual.hi - self.dual.lo).ravel()
+        unit = float(np.abs(self.c).max()) or float(np.abs(self._up(self.w)).max()) or 1.0
+        at_lo, at_hi = self.s * unit < tie * self.low * width, self.t * unit < tie * self.high * width
+        return np.where(at_hi, 1, np.where(at_lo, -1, 0))
+
+    def settled(self, at: Codes) -> tuple[Matrix, Vector, Matrix, float]:
+        """β put on the bounds that `at` says and the rest solved exactly; w, v, and the violation."""
         d, shape = self.dual, self.dual.c.shape
         lo, hi = d.lo.ravel(), d.hi.ravel()
-        width, unit = hi - lo, float(np.abs(self.c).max()) or float(np.abs(self._up(self.w)).max()) or 1.0
-        beta = self.beta.copy()
-        at_lo, at_hi = self.s * unit < tie * self.low * width, self.t * unit < tie * self.high * width
-        beta[at_lo], beta[at_hi] = lo[at_lo], hi[at_hi]
-        free = np.flatnonzero(~at_lo & ~at_hi)
+        beta = np.where(at > 0, hi, np.where(at < 0, lo, self.beta))
+        free = np.flatnonzero(at == 0)
         off = self.ones.T @ beta - self.const
         count = np.maximum(self.ones[free].sum(axis=0), 1.0)
         beta[free] = np.clip(beta[free] - self.ones[free] @ (off / count), lo[free], hi[free])
