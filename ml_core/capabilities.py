@@ -194,3 +194,7 @@ class Scores:
     def decision_function(self, X: Any) -> Vector | Matrix:
         """Scores whose sign (two classes, ≥ 0 is the second) or largest column decides."""
         return self._scores(check_query(self, X))  # type: ignore[attr-defined]
+
+    def _decide(self, X: Matrix) -> Codes:
+        f = self._scores(X)  # type: ignore[attr-defined]
+        return np.asarray((f >= 0).astype(np.int64) if f.ndim == 1 else f.argmax(axis=1))

@@ -12,12 +12,13 @@ from ml_core.bundle import portable
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.numerics.column_sums import ColumnSums
 from ml_core.numerics.gaussian import EPS
+from ml_core.numerics.totals import Total
 from ml_core.statistics import Moments
 
 
 @portable
 @dataclass(frozen=True)
-class ByClass:
+class ByClass(Total):
     """`Moments` or `ColumnSums` of the rows of each class, in the order of the labels; a class may be without rows."""
 
     parts: tuple[Any, ...]
@@ -44,10 +45,6 @@ class ByClass:
     def rows(self) -> Codes:
         """(K,) the rows of each class."""
         return np.array([g.rows for g in self.parts], dtype=np.int64)
-
-    def merge(self, other: ByClass) -> ByClass:
-        """Of both sets of rows."""
-        return ByClass(tuple(a.merge(b) for a, b in zip(self.parts, other.parts, strict=True)))
 
     def subtract(self, other: ByClass) -> ByClass:
         """Without the rows of `other`; InvalidData when they cannot have been there, or leave a class empty."""

@@ -10,10 +10,11 @@ import numpy as np
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.numerics.stable import log_softmax
+from ml_core.numerics.totals import Total
 
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(Total):
     """Sums over rows: log-likelihood, Σ s log P(y | x), weights by (true, decided) class (K, K), the model's own sums.
 
     `excluded` counts the rows that no class can have produced.
@@ -25,12 +26,6 @@ class Tally:
     confusion: Matrix
     excluded: int
     sums: Any
-
-    def merge(self, other: Tally) -> Tally:
-        """Of both sets of rows."""
-        return Tally(self.rows + other.rows, self.likelihood + other.likelihood, self.logs + other.logs,
-                     self.confusion + other.confusion, self.excluded + other.excluded,
-                     self.sums.merge(other.sums))  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -125,10 +125,6 @@ class KernelPerceptron(Scores, Classifier):
         f = self.expansion_.at(X)
         return f[:, 0] if f.shape[1] == 1 else f
 
-    def _decide(self, X: Matrix) -> Codes:
-        f = self.expansion_.at(X)
-        return (f[:, 0] >= 0).astype(np.int64) if f.shape[1] == 1 else f.argmax(axis=1)
-
     def _diagnose(self, X: Matrix, y: Codes) -> Diagnostics:
         f, K = self.expansion_.at(X), self.kernel_(X) + self.bias
         classes = [1] if f.shape[1] == 1 else list(range(f.shape[1]))

@@ -11,6 +11,7 @@ from scipy.special import gammaln, ndtri, stdtrit
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
+from ml_core.numerics.totals import Total
 from ml_core.solvers.gaussian_linear import EPS, LOG_2PI, Sums, bounds, gradient
 from ml_core.statistics import Moments
 from ml_core.sums import Passes
@@ -26,7 +27,7 @@ ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(Total):
     """Sums of one pass at the fitted posterior; `moments` are those of the targets (n, 1)."""
 
     rows: int
@@ -36,12 +37,6 @@ class Tally:
     inside: float
     gradient: Vector
     size: Vector
-
-    def merge(self, other: Tally) -> Tally:
-        """Of both sets of rows."""
-        return Tally(self.rows + other.rows, self.total + other.total, self.moments.merge(other.moments),
-                     self.rss + other.rss, self.inside + other.inside, self.gradient + other.gradient,
-                     self.size + other.size)  # fmt: skip
 
 
 @dataclass(frozen=True)

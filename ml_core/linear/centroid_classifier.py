@@ -80,10 +80,6 @@ class CentroidClassifier(Additive, Weighted, Scores, Classifier):
         f = self._linear(X)
         return f[:, 0] if len(self.classes_) == 2 else f
 
-    def _decide(self, X: Matrix) -> Codes:
-        f = self._linear(X)
-        return (f[:, 0] >= 0).astype(np.int64) if f.shape[1] == 1 else f.argmax(axis=1)
-
     def _audit(self, census: Census) -> Passes:
         t: Decisions = yield Decided(self)
         out = linear_decisions.outline(self, t)

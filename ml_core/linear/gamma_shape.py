@@ -9,8 +9,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from ml_core.arrays import Matrix, Vector
-from ml_core.solvers.base import Steps
-from ml_core.solvers.linear_parts import Sums
+from ml_core.solvers.base import Steps, Totals
 
 SETTLED = 1e-10
 STEPS = 50
@@ -36,11 +35,12 @@ class ShapePart:
 
     k: float
 
-    def __call__(self, X: Matrix, y: Any, s: Vector) -> Sums:
+    def __call__(self, X: Matrix, y: Any, s: Vector) -> Totals:
         """Of rows with precisions s."""
         a = self.k * s
         slope = s @ (1 - a * polygamma(1, a))
-        return Sums((float(s @ (np.log(a) + 1 - digamma(a))), float(slope), float((a * np.log(a) - gammaln(a)).sum())))
+        value = float((a * np.log(a) - gammaln(a)).sum())
+        return Totals((float(s @ (np.log(a) + 1 - digamma(a))), float(slope), value))
 
 
 def largest_over_shapes(ratios: float, total: float) -> Steps[float]:

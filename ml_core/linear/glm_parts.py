@@ -13,9 +13,10 @@ from ml_core.linear.linear_regression import LinearRegression
 from ml_core.losses.squared import Squared
 from ml_core.naming import listed
 from ml_core.numerics.column_sums import ColumnSums
-from ml_core.solvers.base import Solution
+from ml_core.numerics.totals import Total
+from ml_core.solvers.base import Solution, Totals
 from ml_core.solvers.linear_objective import LinearObjective
-from ml_core.solvers.linear_parts import Frame, Sums
+from ml_core.solvers.linear_parts import Frame
 from ml_core.solvers.recession import recession
 
 REACH = 15.0
@@ -96,7 +97,7 @@ class BeginPart:
 
 
 @dataclass(frozen=True)
-class Begin:
+class Begin(Total):
     """The sums of `BeginPart`."""
 
     columns: ColumnSums
@@ -104,11 +105,6 @@ class Begin:
     target: float
     broken: int
     logs: float
-
-    def merge(self, other: Begin) -> Begin:
-        """Of both sets of rows."""
-        return Begin(self.columns.merge(other.columns), self.weight + other.weight, self.target + other.target,
-                     self.broken + other.broken, self.logs + other.logs)  # fmt: skip
 
     def in_units_of(self, unit: float) -> Begin:
         """Precisions over `unit`; the weight becomes the number of rows."""
@@ -135,7 +131,7 @@ class FitPart:
     v: Vector
     constant: float
 
-    def __call__(self, X: Matrix, y: Vector, s: Vector) -> Sums:
+    def __call__(self, X: Matrix, y: Vector, s: Vector) -> Totals:
         """Of rows."""
         problem = self.frame.over(X, y, s)
         _, g, H = problem.second(self.v)
@@ -152,7 +148,7 @@ class FitPart:
         null = float(w @ self.family.deviance(t, np.full(len(t), self.constant)))
         size = float(w.sum() if self.family.relative else w @ np.abs(t))
         deviance = float(w @ self.family.deviance(t, mean))
-        return Sums((g, H, information, deviance, float(w @ square), summed, float(r.sum()), size, null, plain))
+        return Totals((g, H, information, deviance, float(w @ square), summed, float(r.sum()), size, null, plain))
 
 
 def start(problem: LinearObjective, family: Family, begin: Begin) -> Vector:

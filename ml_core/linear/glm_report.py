@@ -14,9 +14,9 @@ from ml_core.linear.glm_parts import Begin, Exposed, FitPart
 from ml_core.linear.likelihood_report import inflation, wald
 from ml_core.linear.likelihood_rows import Fitted, put_rows
 from ml_core.selection.left_out import copies
-from ml_core.solvers.base import Steps
+from ml_core.solvers.base import Steps, Totals
 from ml_core.solvers.linear_objective import LinearObjective
-from ml_core.solvers.linear_parts import Frame, Sums
+from ml_core.solvers.linear_parts import Frame
 from ml_core.solvers.newton import SINGULAR, inverse
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ EPS = float(np.finfo(float).eps)
 class Figures:
     """What the rows say of a fit: Fisher's information and the dispersion, which is 1 where the family fixes it."""
 
-    sums: Sums
+    sums: Totals
     information: Matrix
     parameters: int
     freedom: float
@@ -44,7 +44,7 @@ def figures(
 ) -> Steps[Figures]:
     """One pass over the rows, few more of `precise` gamma. Dispersion: Pearson's χ² over weight less parameters."""
     constant = float(family.mean(frame.loss.start(np.array([begin.mean]), np.ones(1)))[0])
-    sums: Sums = yield FitPart(frame, family, exposed, v, constant)
+    sums: Totals = yield FitPart(frame, family, exposed, v, constant)
     H = sums.each[2] + frame.penalty().second(v)[2]
     scale = _unit_diagonal(H)
     values = np.linalg.eigvalsh(H * scale[:, None] * scale)

@@ -10,9 +10,9 @@ from scipy.special import ndtri
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
-from ml_core.solvers.base import Steps
+from ml_core.solvers.base import Steps, Totals
 from ml_core.solvers.linear_objective import LinearObjective
-from ml_core.solvers.linear_parts import Frame, Sums
+from ml_core.solvers.linear_parts import Frame
 
 if TYPE_CHECKING:
     from ml_core.linear.bayesian_logistic_regression import BayesianLogisticRegression
@@ -31,10 +31,10 @@ class PrecisionPart:
     frame: Frame
     v: Vector
 
-    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Totals:
         """Of rows."""
         f, _, H = self.frame.over(X, y, s).second(self.v)
-        return Sums((H, f))
+        return Totals((H, f))
 
 
 def put_posterior(out: Diagnostics, m: BayesianLogisticRegression, frame: Frame) -> Steps[None]:

@@ -12,7 +12,7 @@ from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.linear.lasso_problem import Problem
-from ml_core.linear.linear_inference import mallows
+from ml_core.linear.linear_inference import criteria, mallows
 from ml_core.solvers.unit_columns import Columns
 
 if TYPE_CHECKING:
@@ -32,12 +32,13 @@ def report(m: Lasso, X: Matrix, y: Vector, s: Vector) -> Diagnostics:
     r = y - m._predict(X)
     rss, tss = float(s @ r**2), problem.size**2
     free = _freedom(m, Z, on) + m.fit_intercept
+    aic, bic = criteria(n, rss, free, _logs(m, s))
     out = Diagnostics(summary={
         "rows": len(X), "observations": n, "alpha": m.alpha_, "alpha_l2": m.alpha_l2_, "alpha_max": m.alpha_max_,
         "support_size": len(on), "effective_parameters": free, "rss": rss, "r2": 1 - rss / tss if tss > 0 else None,
         "adjusted_r2": 1 - rss / tss * (n - 1) / (n - free) if tss > 0 and n > free else None,
         "objective": rss + m.alpha_ * float(m.units_ @ np.abs(m.coef_)) + m.alpha_l2_ * float(m.units_**2 @ m.coef_**2),
-        "iterations": m.n_iter_, **_criteria(n, rss, free, _logs(m, s)),
+        "iterations": m.n_iter_, "aic": aic, "bic": bic,
     })  # fmt: skip
     out.certificates = _certificates(m, problem)
     rows = [[int(j), float(m.coef_[j]), float(m.coef_[j] * Z.length[j] / s.sum() ** 0.5)] for j in on]
@@ -79,17 +80,6 @@ def _coefficients(m: Lasso) -> Table:
 
 def _logs(m: Lasso, s: Vector) -> float:
     return float(np.log(s).sum()) if m.weight_kind == "precision" else 0.0
-
-
-def _criteria(n: float, rss: float, free: float, logs: float) -> dict[str, float | None]:
-    """AIC and BIC of Gaussian noise whose variance is learned, and not counted among the parameters, as elsewhere.
-
-    `logs` is Σ log s where s are precisions.
-    """
-    if rss <= 0:
-        return {"aic": None, "bic": None}
-    fit = n * (np.log(2 * np.pi * rss / n) + 1) - logs
-    return {"aic": float(fit + 2 * free), "bic": float(fit + np.log(n) * free)}
 
 
 def _freedom(m: Lasso, Z: Columns, on: np.ndarray) -> float:
@@ -148,15 +138,13 @@ def _path(m: Lasso, problem: Problem, n: float, logs: float, out: Diagnostics) -
         on = np.flatnonzero(w)
         r = Z.residual(problem.t, w * problem.lengths())
         rss = float(Z.s @ r**2)
-        criteria = _criteria(n, rss, len(on) + m.fit_intercept, logs)
-        rows.append((len(on), rss, float(np.abs(w * m.units_).sum()), criteria))
+        both = criteria(n, rss, len(on) + m.fit_intercept, logs)
+        rows.append((len(on), rss, float(np.abs(w * m.units_).sum()), *both))
         slopes.append(w)
         entered.update({int(j): float(alpha) for j in on if int(j) not in entered})
     order = list(entered)[:SHOWN]
-    curve: dict[str, Any] = {
-        "x": alphas, "support_size": [k for k, *_ in rows], "rss": [v for _, v, *_ in rows],
-        "l1_norm": [v for _, _, v, _ in rows], "aic": [c["aic"] for *_, c in rows], "bic": [c["bic"] for *_, c in rows],
-    }  # fmt: skip
+    names = ("support_size", "rss", "l1_norm", "aic", "bic")
+    curve: dict[str, Any] = {"x": alphas} | dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     least, rest = rows[-1][1], n - rows[-1][0] - m.fit_intercept
     out.summary["mallows_cp"] = None
     if least > 0 and rest > 0:

@@ -88,10 +88,6 @@ class LeastSquaresClassifier(Additive, Weighted, Scores, Classifier):
         f = self._linear(X)
         return f if f.shape[1] > 2 else np.asarray(f[:, 1] - f[:, 0])
 
-    def _decide(self, X: Matrix) -> Codes:
-        f = self._linear(X)
-        return f.argmax(axis=1) if f.shape[1] > 2 else (f[:, 1] - f[:, 0] >= 0).astype(np.int64)
-
     def _audit(self, census: Census) -> Passes:
         t: Decisions = yield Decided(self)
         out, found = linear_decisions.outline(self, t), t.more

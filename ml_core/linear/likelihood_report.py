@@ -9,9 +9,9 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
-from ml_core.solvers.base import Solution, Steps
+from ml_core.solvers.base import Solution, Steps, Totals
 from ml_core.solvers.linear_objective import LinearObjective
-from ml_core.solvers.linear_parts import Frame, Sums
+from ml_core.solvers.linear_parts import Frame
 from ml_core.solvers.newton import SINGULAR, inverse
 
 EPS = float(np.finfo(float).eps)
@@ -30,13 +30,13 @@ class FactsPart:
     v: Vector
     classes: int
 
-    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Totals:
         """Of rows."""
         problem = self.frame.over(X, y, s)
         _, g, H = problem.second(self.v)
         value, r = problem.loss.value_gradient(problem.predictor(self.v), problem.y)
         shares = np.bincount(problem.y.astype(np.int64), problem.s, self.classes)
-        return Sums((g, H, float(problem.s.sum()), len(problem.s), float(problem.s @ value), problem.s @ r, shares))
+        return Totals((g, H, float(problem.s.sum()), len(problem.s), float(problem.s @ value), problem.s @ r, shares))
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class ShiftPart:
     v: Vector
     shift: Vector
 
-    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Totals:
         """Of rows."""
         problem = self.frame.over(X, y, s)
         _, r, C = problem.loss.all(problem.predictor(self.v) + self.shift, problem.y)
         weight = problem.s[:, None]
-        return Sums(((weight[:, :, None] * C).sum(axis=0), (weight * r).sum(axis=0)))
+        return Totals(((weight[:, :, None] * C).sum(axis=0), (weight * r).sum(axis=0)))
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,21 @@ class DualPart:
     v: Vector
     shift: Vector
 
-    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Sums:
+    def __call__(self, X: Matrix, y: Codes, s: Vector) -> Totals:
         """Of rows."""
         problem = self.frame.over(X, y, s)
         eta = problem.predictor(self.v) + self.shift
         value, r = problem.loss.value_gradient(eta, problem.y)
         D, a = problem.X - problem.columns.mean, problem.s[:, None] * r
         with np.errstate(over="ignore", invalid="ignore"):
-            return Sums((float(problem.s @ value), float(problem.s @ (value - (r * eta).sum(axis=1))), a.T @ D,
+            return Totals((float(problem.s @ value), float(problem.s @ (value - (r * eta).sum(axis=1))), a.T @ D,
                          8 * EPS * np.abs(a).T @ np.abs(D), a.sum(axis=0)))  # fmt: skip
 
 
 def report(frame: Frame, v: Vector, labels: list[str], separation: str) -> Steps[Diagnostics]:
     """Everything recomputed from the flat unknowns v and sums over the rows, which are asked for."""
     problem = frame.penalty()
-    facts: Sums = yield FactsPart(frame, v, len(labels))
+    facts: Totals = yield FactsPart(frame, v, len(labels))
     _, g, H = problem.second(v)
     g, H = facts.each[0] + g, facts.each[1] + H
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
@@ -102,7 +102,7 @@ def put_run(out: Diagnostics, found: Solution) -> None:
     out.tables["solver"] = Table(("solver", "iterations", "stopped_by"), [[found.solver, found.n_iter, found.reason]])
 
 
-def _summary(frame: Frame, facts: Sums, unknowns: int) -> dict[str, float | int | None]:
+def _summary(frame: Frame, facts: Totals, unknowns: int) -> dict[str, float | int | None]:
     """Log-likelihood and what follows from it; weights count as repetitions."""
     _, _, n, rows, loss, _, shares = facts.each
     ll, codes = -loss, np.arange(len(shares), dtype=np.float64)
@@ -117,7 +117,7 @@ def _summary(frame: Frame, facts: Sums, unknowns: int) -> dict[str, float | int 
     }  # fmt: skip
 
 
-def _optimality(frame: Frame, facts: Sums, g: Vector, H: Matrix) -> list[Certificate]:
+def _optimality(frame: Frame, facts: Totals, g: Vector, H: Matrix) -> list[Certificate]:
     n, rows = facts.each[2:4]
     left = (max(float(g @ inverse(H)(g)), 0.0) * rows / n) ** 0.5
     rounding = _rounding(frame)
@@ -134,7 +134,7 @@ def _rounding(frame: Frame) -> float:
     return 8 * EPS * float((np.abs(frame.columns.mean) / frame.columns.scale).max())
 
 
-def _moments(frame: Frame, facts: Sums) -> list[Certificate]:
+def _moments(frame: Frame, facts: Totals) -> list[Certificate]:
     if not frame.fit_intercept or frame.penalty().penalize_bias:
         return []
     off = float(np.abs(facts.each[5]).max() / facts.each[2])

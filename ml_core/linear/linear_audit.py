@@ -10,6 +10,7 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.linear import linear_inference
+from ml_core.numerics.totals import Total
 from ml_core.solvers.least_squares import EPS
 from ml_core.statistics import Moments
 from ml_core.sums import Passes
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Total):
     """Of [X, Y] the moments; of residuals r the squares (q,), AᵀSr and its rounding (1 + d, q), A = [1, X - center].
 
     `leverage` is the sum of the leverages, `logs` that of log s, `noise` (q,) the squared rounding of predictions.
@@ -32,12 +33,6 @@ class Fitted:
     noise: Vector
     leverage: float
     logs: float
-
-    def merge(self, other: Fitted) -> Fitted:
-        """Of both sets of rows."""
-        return Fitted(self.moments.merge(other.moments), self.rss + other.rss, self.gradient + other.gradient,
-                      self.square + other.square, self.noise + other.noise, self.leverage + other.leverage,
-                      self.logs + other.logs)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.certificates import Diagnostics, Table
+from ml_core.numerics.totals import Total
 
 MOST_CLASSES = 20
 MOST_TERMS = 10_000
@@ -17,16 +18,12 @@ NO_ERRORS = "no likelihood: no classical errors"
 
 
 @dataclass(frozen=True)
-class Decisions:
+class Decisions(Total):
     """Rows, weights by (true, decided) class (K, K), and what else the model sums or takes the largest of."""
 
     rows: int
     confusion: Matrix
     more: Any
-
-    def merge(self, other: Decisions) -> Decisions:
-        """Of both sets of rows."""
-        return Decisions(self.rows + other.rows, self.confusion + other.confusion, self.more.merge(other.more))
 
 
 def confusion(y: Codes, decided: Codes, s: Vector, K: int) -> Matrix:

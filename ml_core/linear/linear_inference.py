@@ -157,6 +157,17 @@ def statistics(m: LinearRegression, rss: float, tss: float, logs: float) -> dict
     }  # fmt: skip
 
 
+def criteria(n: float, rss: float, parameters: float, logs: float) -> tuple[float | None, float | None]:
+    """AIC and BIC of Gaussian noise whose variance is learned, and not counted among the parameters.
+
+    `logs` is Σ log s where s are precisions, else 0.
+    """
+    if rss <= 0:
+        return None, None
+    fit = n * (np.log(2 * np.pi * rss / n) + 1) - logs
+    return float(fit + 2 * parameters), float(fit + np.log(n) * parameters)
+
+
 def mallows(rss: Any, parameters: Any, noise: Any, n: float) -> Any:
     """Mallows's Cp, (RSS + 2 M σ²)/n, with M parameters and the noise variance σ² of the largest model."""
     return (rss + 2 * parameters * noise) / n

@@ -12,6 +12,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData
 from ml_core.numerics.compensated import normal_residual, residual, two_diff
+from ml_core.numerics.totals import Total
 from ml_core.numerics.triangle import Triangle, reduced
 from ml_core.solvers.least_squares import EPS, ROUNDINGS, Design, triangular_inverse
 from ml_core.solvers.linear_model import LinearFit
@@ -101,15 +102,11 @@ def sums_of_normal(fit: LinearFit, y: Vector | Matrix, s: Vector, intercept: boo
 
 
 @dataclass(frozen=True)
-class Slope:
+class Slope(Total):
     """[1, X - center]ᵀS r (1 + d, q) and Σ s r² (q,) at the fitted coefficients."""
 
     gradient: Matrix
     rss: Vector
-
-    def merge(self, other: Slope) -> Slope:
-        """Of both sets of rows."""
-        return Slope(self.gradient + other.gradient, self.rss + other.rss)
 
 
 @dataclass(frozen=True)

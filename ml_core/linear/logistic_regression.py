@@ -263,9 +263,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         eta = self._linear(X)
         return log_softmax(eta) if len(self.classes_) > 2 else np.hstack([log_expit(-eta), log_expit(eta)])
 
-    def _decide(self, X: Matrix) -> np.ndarray:
-        scores = self._scores(X)
-        return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+    _decide = Scores._decide
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         problem = self._problem(X, y, s)

@@ -169,10 +169,6 @@ class Perceptron(Updates, Weighted, Scores, Classifier):
         f = self._linear(X)
         return f[:, 0] if f.shape[1] == 1 else f
 
-    def _decide(self, X: Matrix) -> Codes:
-        f = self._linear(X)
-        return (f[:, 0] >= 0).astype(np.int64) if f.shape[1] == 1 else f.argmax(axis=1)
-
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         return perceptron_report.report(self, X, y, s)
 

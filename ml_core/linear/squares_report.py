@@ -10,7 +10,8 @@ import numpy as np
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
-from ml_core.linear.linear_inference import mallows
+from ml_core.linear.linear_inference import criteria, mallows
+from ml_core.numerics.totals import Total
 from ml_core.solvers.shrinkage import Shrinkage
 from ml_core.statistics import Moments
 from ml_core.sums import Passes
@@ -28,14 +29,10 @@ ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
-class Press:
+class Press(Total):
     """(a, q) Σ s (y - f₋ᵢ)² for each penalty, f₋ᵢ the prediction by a fit without one copy of row i."""
 
     errors: Matrix
-
-    def merge(self, other: Press) -> Press:
-        """Of both sets of rows."""
-        return Press(self.errors + other.errors)
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class PressPart:
 
 
 @dataclass(frozen=True)
-class Slopes:
+class Slopes(Total):
     """Moments of the targets, Σ s r² (q,), [1, X]ᵀS r and the size of its terms (1 + d, q), Σ log s."""
 
     targets: Moments
@@ -77,11 +74,6 @@ class Slopes:
     gradient: Matrix
     size: Matrix
     logs: float
-
-    def merge(self, other: Slopes) -> Slopes:
-        """Of both sets of rows."""
-        return Slopes(self.targets.merge(other.targets), self.rss + other.rss, self.gradient + other.gradient,
-                      self.size + other.size, self.logs + other.logs)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,7 @@ def audit(m: PenalisedSquares) -> Passes:
     n, logs = m._observations(), t.logs if m.weight_kind == "precision" else 0.0
     free, found = m.effective_parameters_, m._shrinkage()
     noise = _noise(m, found)
-    outputs = [[k, float(r), float(v), 1 - float(r / v) if v > 0 else None, *_criteria(n, float(r), free, logs),
+    outputs = [[k, float(r), float(v), 1 - float(r / v) if v > 0 else None, *criteria(n, float(r), free, logs),
                 None if noise is None else float(mallows(r, free, noise[k], n))]
                for k, (r, v) in enumerate(zip(t.rss, tss, strict=True))]  # fmt: skip
     out = Diagnostics(summary={
@@ -167,17 +159,6 @@ def _coefficients(m: PenalisedSquares) -> Table:
         terms += [(j, float(w)) for j, w in enumerate(m.weights_[:, k])]
         rows += [[k, j, w, None, None, None, None, None, reason] for j, w in terms]
     return Table(("output", "term", "estimate", "standard_error", "t", "p", "low", "high", "reason"), rows)
-
-
-def _criteria(n: float, rss: float, free: float, logs: float) -> tuple[float | None, float | None]:
-    """AIC and BIC of Gaussian noise, with effective parameters; its variance is not counted, as elsewhere.
-
-    `logs` is Σ log s where s are precisions.
-    """
-    if rss <= 0:
-        return None, None
-    fit = n * (np.log(2 * np.pi * rss / n) + 1) - logs
-    return float(fit + 2 * free), float(fit + np.log(n) * free)
 
 
 def _pull(m: PenalisedSquares, part: Callable[[Any], Any] = np.asarray) -> Matrix:

@@ -10,6 +10,7 @@ import numpy as np
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.numerics.stable import log_softmax, logsumexp
+from ml_core.numerics.totals import Total
 from ml_core.solvers.base import Steps, together
 from ml_core.solvers.em import Unbounded
 from ml_core.solvers.gaussian_em import GaussianEM
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class Fitted(Total):
     """How a mixture fits rows: Σs, rows, Σ s log p(x), Σ s r (K,), and the entropy -Σ s Σ_k r log r."""
 
     weight: float
@@ -29,11 +30,6 @@ class Fitted:
     value: float
     mass: Vector
     entropy: float
-
-    def merge(self, other: Fitted) -> Fitted:
-        """Of both sets of rows."""
-        return Fitted(self.weight + other.weight, self.rows + other.rows, self.value + other.value,
-                      self.mass + other.mass, self.entropy + other.entropy)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,6 @@ class OneVsOne(Members, Scores, Classifier):
         votes, sums = self._counted(F)
         return votes + sums / (3 * (np.abs(sums) + 1))
 
-    def _decide(self, X: Matrix) -> Codes:
-        f = self._scores(X)
-        return (f >= 0).astype(np.int64) if f.ndim == 1 else f.argmax(axis=1)
-
     def _proba(self, X: Matrix) -> Matrix:
         P = self._chances(X)
         return np.hstack([1.0 - P, P]) if P.shape[1] == 1 else coupled(pairwise(P, self._pairs(), len(self.classes_)))

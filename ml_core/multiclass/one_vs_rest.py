@@ -72,11 +72,6 @@ class OneVsRest(Members, Scores, Classifier):
     def _scores(self, X: Matrix) -> Vector | Matrix:
         return self._margins(X)[:, 0] if len(self.classes_) == 2 else self._all(X)
 
-    def _decide(self, X: Matrix) -> Codes:
-        if len(self.classes_) == 2:
-            return (self._margins(X)[:, 0] >= 0).astype(np.int64)
-        return self._all(X).argmax(axis=1)
-
     def _proba(self, X: Matrix) -> Matrix:
         P = self._chances(X)
         if len(self.classes_) == 2:

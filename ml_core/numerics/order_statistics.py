@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
+from ml_core.numerics.totals import Total
 
 SLACK = 1e-12
 """Share of a rank that rounding of summed weights can cost."""
@@ -28,15 +29,11 @@ def ranked(X: Matrix, s: Vector, ranks: Vector) -> Matrix:
 
 
 @dataclass(frozen=True)
-class Below:
+class Below(Total):
     """(d, t) weight of the rows at or below each place, and of all."""
 
     weight: Matrix
     total: float
-
-    def merge(self, other: Below) -> Below:
-        """Of both sets of rows."""
-        return Below(self.weight + other.weight, self.total + other.total)
 
 
 @dataclass(frozen=True)

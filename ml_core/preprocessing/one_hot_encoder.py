@@ -15,6 +15,7 @@ from ml_core.capabilities import Inverts, Weighted
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.errors import InvalidData, Issue, most_issues
 from ml_core.naming import listed, name
+from ml_core.numerics.totals import Total
 from ml_core.preprocessing.fixed_map import MOST_COLUMNS
 from ml_core.registry import algorithm
 from ml_core.statistics import SLACK, UNSEEN, left_over
@@ -218,16 +219,12 @@ class OneHotEncoder(Additive, Weighted, Inverts, Transformer):
 
 
 @dataclass(frozen=True)
-class Trip:
+class Trip(Total):
     """Rows, those with a level never seen, and those that did not come back."""
 
     rows: int
     strange: int
     wrong: int
-
-    def merge(self, other: Trip) -> Trip:
-        """Of both sets of rows."""
-        return Trip(self.rows + other.rows, self.strange + other.strange, self.wrong + other.wrong)
 
 
 @dataclass(frozen=True)

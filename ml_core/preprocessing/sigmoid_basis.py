@@ -18,7 +18,6 @@ from ml_core.preprocessing.basis_centres import Centred, Centres, Count, Width
 from ml_core.preprocessing.fixed_map import EPS, Checked, spread_rows
 from ml_core.registry import algorithm
 from ml_core.solvers.base import Bundle, Totals
-from ml_core.solvers.linear_parts import Sums
 from ml_core.sums import Census, Passes
 
 
@@ -108,6 +107,6 @@ class SaturatedPart:
 
     model: SigmoidBasis
 
-    def __call__(self, X: Matrix, s: Vector) -> Sums:
+    def __call__(self, X: Matrix, s: Vector) -> Totals:
         """Of rows."""
-        return Sums((int((~self.model._looked_at(X)[3]).sum()),))
+        return Totals((int((~self.model._looked_at(X)[3]).sum()),))

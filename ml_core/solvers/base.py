@@ -9,6 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from ml_core import progress
 from ml_core.arrays import Vector
+from ml_core.numerics.totals import Total
 from ml_core.parallel import ordered_map, row_ranges, use_threads
 
 Reason = Literal[
@@ -77,14 +78,10 @@ def in_ranges(part: Callable[..., Any], *rows: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Totals:
-    """Sums of several questions, in their order."""
+class Totals(Total):
+    """Sums of one question, or of several in their order."""
 
     each: tuple[Any, ...]
-
-    def merge(self, other: Totals) -> Totals:
-        """Of both sets of rows."""
-        return Totals(tuple(a.merge(b) for a, b in zip(self.each, other.each, strict=True)))
 
 
 @dataclass(frozen=True)

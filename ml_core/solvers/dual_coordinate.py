@@ -30,7 +30,6 @@ SHARE = 0.35
 """Slopes this much nearer to their goal than b to the multiplier: then the multiplier moves."""
 FELL = 0.9
 """A line is taken through optima when Σ αᵢyᵢ falls to this or less."""
-Trace = tuple[list[float], list[float]]
 
 
 @dataclass(frozen=True)

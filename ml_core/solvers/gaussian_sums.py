@@ -11,6 +11,7 @@ import numpy as np
 from ml_core.arrays import Codes, Matrix, Vector
 from ml_core.numerics.gaussian import LOG_2PI, Moments, log_densities, moments
 from ml_core.numerics.stable import logsumexp
+from ml_core.numerics.totals import Total
 from ml_core.solvers.gaussian_pass import expected
 
 
@@ -48,17 +49,12 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Expected:
+class Expected(Total):
     """The statistics under the responsibilities of a mixture, Σ s log p(x), and Σ s."""
 
     statistics: Statistics
     value: float
     weight: float
-
-    def merge(self, other: Expected) -> Expected:
-        """Of both sets of rows."""
-        statistics = self.statistics.merge(other.statistics)
-        return Expected(statistics, self.value + other.value, self.weight + other.weight)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ml_core.arrays import Codes, Matrix, Vector
+from ml_core.numerics.totals import Total
 from ml_core.progress import tick
 from ml_core.solvers.base import Steps, spent
 from ml_core.solvers.centres import nearest, squared_distances
@@ -21,17 +22,13 @@ EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(Total):
     """Of one set of centres: J, and weight (k,), rows (k,) and Σ s x (k, d) of each cluster."""
 
     J: float
     weight: Vector
     members: Codes
     sums: Matrix
-
-    def merge(self, other: Tally) -> Tally:
-        """Of both sets of rows."""
-        return Tally(self.J + other.J, self.weight + other.weight, self.members + other.members, self.sums + other.sums)
 
     def equals(self, other: Tally) -> bool:
         """Whether the clusters have the same sums, bit for bit."""
@@ -40,14 +37,10 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Tallies:
+class Tallies(Total):
     """One `Tally` per start."""
 
     each: tuple[Tally, ...]
-
-    def merge(self, other: Tallies) -> Tallies:
-        """Of both sets of rows."""
-        return Tallies(tuple(a.merge(b) for a, b in zip(self.each, other.each, strict=True)))
 
 
 @dataclass(frozen=True)

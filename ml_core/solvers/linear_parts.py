@@ -22,17 +22,6 @@ PASS = 1.0  # reading the rows costs more than what is summed, so a Hessian cost
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Plain sums, each a number or an array."""
-
-    each: tuple[Any, ...]
-
-    def merge(self, other: Sums) -> Sums:
-        """Of both sets of rows."""
-        return Sums(tuple(a + b for a, b in zip(self.each, other.each, strict=True)))
-
-
-@dataclass(frozen=True)
 class ClassColumns:
     """Moments of the columns of each class, None where it has no row."""
 

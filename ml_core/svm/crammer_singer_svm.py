@@ -108,10 +108,6 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         F = X @ self.coef_.T + self.intercept_
         return F if F.shape[1] > 2 else F[:, 1] - F[:, 0]
 
-    def _decide(self, X: Matrix) -> Codes:
-        scores = self._scores(X)
-        return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
-
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         W = self.coef_ * self.scale_
         if self.fit_intercept:

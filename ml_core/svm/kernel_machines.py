@@ -135,10 +135,6 @@ class KernelMachines(Weighted, Scores, Classifier):
         """Rows as the kernel sees them."""
         return X
 
-    def _decide(self, X: Matrix) -> Codes:
-        scores = self._scores(X)
-        return scores.argmax(axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
-
     def _evidence(self, X: Matrix, y: Codes, w: Vector) -> list[report.Evidence]:
         if X.shape[0] != self.n_rows_ or not self._knows(X):
             raise InvalidData("the certificate of a support vector machine is about its training rows; give these, in "
