@@ -76,5 +76,5 @@ class EpsilonInsensitiveRegression(KinkedRegression):
             "share_outside": float(s[outside].sum() / s.sum()),
         }  # fmt: skip
         why = "the loss does not follow from a density of the noise alone: no classical errors"
-        out.tables["coefficients"], _ = residual_report.coefficients(self, D, s, None, why)
+        residual_report.put_coefficients(self, out, D, s, None, why)
         return out

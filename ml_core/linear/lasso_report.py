@@ -13,6 +13,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.linear.lasso_problem import Problem
 from ml_core.linear.linear_inference import criteria, mallows
+from ml_core.linear.sparse_report import put_entries
 from ml_core.solvers.unit_columns import Columns
 
 if TYPE_CHECKING:
@@ -132,8 +133,8 @@ def _path(m: Lasso, problem: Problem, n: float, logs: float, out: Diagnostics) -
     """Fits from alpha_max down to a thousandth of it, each from the last: curves, and which column entered when."""
     Z = problem.Z
     alphas = m.alpha_max_ * np.geomspace(1.0, LEAST, m.path_length)
-    rows, slopes, entered = [], [], {}
-    for i, (alpha, (_, w)) in enumerate(zip(alphas, problem.path(alphas, m.tol, m.max_iter), strict=True)):
+    rows, slopes = [], []
+    for i, (_, w) in enumerate(problem.path(alphas, m.tol, m.max_iter)):
         progress.tick(i, len(alphas), "penalties")
         on = np.flatnonzero(w)
         r = Z.residual(problem.t, w * problem.lengths())
@@ -141,8 +142,6 @@ def _path(m: Lasso, problem: Problem, n: float, logs: float, out: Diagnostics) -
         both = criteria(n, rss, len(on) + m.fit_intercept, logs)
         rows.append((len(on), rss, float(np.abs(w * m.units_).sum()), *both))
         slopes.append(w)
-        entered.update({int(j): float(alpha) for j in on if int(j) not in entered})
-    order = list(entered)[:SHOWN]
     names = ("support_size", "rss", "l1_norm", "aic", "bic")
     curve: dict[str, Any] = {"x": alphas} | dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     least, rest = rows[-1][1], n - rows[-1][0] - m.fit_intercept
@@ -152,6 +151,4 @@ def _path(m: Lasso, problem: Problem, n: float, logs: float, out: Diagnostics) -
         rss, free = (float(out.summary[name] or 0) for name in ("rss", "effective_parameters"))
         out.summary["mallows_cp"] = mallows(rss, free, least / rest, n)
     out.curves["path"] = curve
-    table = [[place + 1, j, alpha] for place, (j, alpha) in enumerate(entered.items())]
-    out.tables["entry_order"] = Table(("order", "column", "alpha"), table)
-    out.matrices["path_coefficients"] = np.array(slopes)[:, order] if order else np.zeros((len(alphas), 0))
+    put_entries(out, alphas, np.array(slopes), SHOWN)

@@ -93,9 +93,7 @@ class LeastAbsoluteDeviations(KinkedRegression):
         if density is None and not why:
             why = "the density of the residuals at 0 cannot be estimated"
         factor = None if density is None else self.quantile * (1 - self.quantile) / density**2
-        out.tables["coefficients"], C = residual_report.coefficients(self, D, s, factor, why)
-        if C is not None:
-            out.matrices["coefficient_covariance"] = C if self.fit_intercept else C[1:, 1:]
+        residual_report.put_coefficients(self, out, D, s, factor, why)
         return out
 
 

@@ -96,7 +96,7 @@ class MinimaxRegression(ResidualRegression):
             out.tables["active_rows"] = Table(("row", "residual", "multiplier"), rows)
             out.summary["active_rows"] = len(rows)
         why = "the largest residual has no normal limit: no classical errors"
-        out.tables["coefficients"], _ = residual_report.coefficients(self, D, s, None, why)
+        residual_report.put_coefficients(self, out, D, s, None, why)
         return out
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:

@@ -54,9 +54,10 @@ def report(m: ResidualRegression, D: StandardDesign, X: Matrix, y: Vector, s: Ve
     return out
 
 
-def coefficients(
-    m: ResidualRegression, D: StandardDesign, s: Vector, factor: float | None, reason: str | None = None
-) -> tuple[Table, Matrix | None]:
+def put_coefficients(
+    m: ResidualRegression, out: Diagnostics, D: StandardDesign, s: Vector, factor: float | None,
+    reason: str | None = None,
+) -> None:  # fmt: skip
     """The table, and Cov(b, w) = `factor` (A~ᵀSA~)⁻¹ in the units of the table; without a factor errors are null."""
     b = float(m.intercept_)
     terms: list[Any] = ["intercept", *range(len(m.coef_))][0 if m.fit_intercept else 1 :]
@@ -76,7 +77,10 @@ def coefficients(
         p = None if z is None else 2 * float(ndtr(-abs(z)))
         why = None if se > 0 else "the fit is exact"
         rows.append([term, values[j], se, z, p, values[j] - half, values[j] + half, why])
-    return Table(("term", "estimate", "standard_error", "z", "p", "low", "high", "reason"), rows), C
+    names = ("term", "estimate", "standard_error", "z", "p", "low", "high", "reason")
+    out.tables["coefficients"] = Table(names, rows)
+    if C is not None:
+        out.matrices["coefficient_covariance"] = C if m.fit_intercept else C[1:, 1:]
 
 
 def _covariance(D: StandardDesign, c: Vector, factor: float) -> Matrix:

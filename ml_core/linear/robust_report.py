@@ -72,7 +72,7 @@ def exact(m: ResidualRegression, D: StandardDesign, X: Matrix, y: Vector, s: Vec
     r = np.abs(y - m._predict(X))
     on = float(s[r <= 1e-9 * (np.abs(y).max() + D.size)].sum() / s.sum())
     out.certificates.append(Certificate("share_on_the_line", on, least - 1e-9, "weight of rows on the line", True))
-    out.tables["coefficients"], _ = residual_report.coefficients(m, D, s, None, "the scale is 0")
+    residual_report.put_coefficients(m, out, D, s, None, "the scale is 0")
 
 
 def inference(
@@ -90,6 +90,4 @@ def inference(
     if not why:
         k = 1 + p / n * (float(c @ (bend - mean) ** 2) / n) / mean**2
         factor = k**2 * (float(c @ loss.psi(r) ** 2) / (n - p)) / mean**2
-    out.tables["coefficients"], C = residual_report.coefficients(m, D, s, factor, why)
-    if C is not None:
-        out.matrices["coefficient_covariance"] = C if m.fit_intercept else C[1:, 1:]
+    residual_report.put_coefficients(m, out, D, s, factor, why)

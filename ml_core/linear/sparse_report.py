@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ml_core import progress
-from ml_core.arrays import Vector
+from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear.likelihood_report import COLUMNS, wald
 from ml_core.solvers.prox_newton import Sparse, State, prox_newton
@@ -54,7 +54,7 @@ def sparse_report(
 def _path(problem: Sparse, length: int, unit: float, out: Diagnostics) -> None:
     """Fits from alpha_max to a thousandth of it, each from the last; AIC and BIC count the slopes that are not 0."""
     alphas = problem.alpha_max() * np.geomspace(1.0, LEAST, length)
-    total, rows, slopes, entered = float(problem.s.sum()) / unit, [], [], {}
+    total, rows, slopes = float(problem.s.sum()) / unit, [], []
     at: State | None = None
     for i, alpha in enumerate(alphas.tolist()):
         progress.tick(i, length, "penalties")
@@ -64,10 +64,17 @@ def _path(problem: Sparse, length: int, unit: float, out: Diagnostics) -> None:
         k, deviance = len(on) + problem.fit_intercept, 2 * (at.value - here.penalty.value(at.w)) / unit
         rows.append((len(on), deviance, deviance + 2 * k, deviance + k * float(np.log(total))))
         slopes.append(at.w)
-        entered.update({int(j): alpha for j in on if int(j) not in entered})
     names = ("support_size", "deviance", "aic", "bic")
     out.curves["path"] = {"x": alphas} | dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    table = [[place + 1, j, alpha] for place, (j, alpha) in enumerate(entered.items())]
+    put_entries(out, alphas, np.array(slopes), SHOWN)
+
+
+def put_entries(out: Diagnostics, alphas: Vector, slopes: Matrix, shown: int) -> None:
+    """Which column entered when, and the slopes (a, ≤ shown) of the first: of slopes (a, d) by falling penalty (a,)."""
+    ever = np.flatnonzero(slopes.any(axis=0))
+    first = (slopes[:, ever] != 0).argmax(axis=0)
+    order = np.argsort(first, kind="stable")
+    pairs = zip(ever[order].tolist(), alphas[first[order]].tolist(), strict=True)
+    table = [[place, j, alpha] for place, (j, alpha) in enumerate(pairs, 1)]
     out.tables["entry_order"] = Table(("order", "column", "alpha"), table)
-    order = list(entered)[:SHOWN]
-    out.matrices["path_coefficients"] = np.array(slopes)[:, order] if order else np.zeros((length, 0))
+    out.matrices["path_coefficients"] = slopes[:, ever[order][:shown]]

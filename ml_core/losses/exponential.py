@@ -23,11 +23,7 @@ class Exponential(Named, SmoothOfMargin):
     """
 
     name = "exponential"
-
-    @property
-    def curvature_bound(self) -> float:
-        """There is none."""
-        return np.inf
+    curvature_bound = np.inf
 
     def phi(self, m: Vector) -> Vector:
         """e^-m."""

@@ -21,21 +21,9 @@ class Gamma(Named, Derived):
     """
 
     name = "gamma"
-
-    @property
-    def domain(self) -> Interval:
-        """Numbers above 0."""
-        return Interval(SMALLEST)
-
-    @property
-    def width(self) -> int:
-        """One predictor per row."""
-        return 1
-
-    @property
-    def curvature_bound(self) -> float:
-        """None."""
-        return np.inf
+    domain = Interval(SMALLEST)
+    width = 1
+    curvature_bound = np.inf
 
     def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
         """(n,) ℓ and (n, 1) 1 - y e^-η."""
@@ -67,21 +55,9 @@ class InverseGamma(Named, Derived):
     """
 
     name = "gamma_inverse"
-
-    @property
-    def domain(self) -> Interval:
-        """Numbers above 0."""
-        return Interval(SMALLEST)
-
-    @property
-    def width(self) -> int:
-        """One predictor per row."""
-        return 1
-
-    @property
-    def curvature_bound(self) -> float:
-        """None."""
-        return np.inf
+    domain = Interval(SMALLEST)
+    width = 1
+    curvature_bound = np.inf
 
     def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
         """(n,) ℓ and (n, 1) y - 1/η."""

@@ -49,11 +49,8 @@ class SquaredHinge(Named, SmoothOfMargin):
     """φ(m) = ½ max(0, 1 - m)²: convex and once differentiable."""
 
     name = "squared_hinge"
-
-    @property
-    def curvature_bound(self) -> float:
-        """1, below the margin."""
-        return 1.0
+    curvature_bound = 1.0
+    """1, below the margin."""
 
     def phi(self, m: Vector) -> Vector:
         """½ max(0, 1 - m)²."""

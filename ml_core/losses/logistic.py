@@ -23,21 +23,11 @@ class Logistic(Named, Derived):
     """
 
     name = "logistic"
-
-    @property
-    def domain(self) -> Interval:
-        """[0, 1]; values in between are shares of successes."""
-        return Interval(0.0, 1.0)
-
-    @property
-    def width(self) -> int:
-        """One predictor per row."""
-        return 1
-
-    @property
-    def curvature_bound(self) -> float:
-        """¼, reached at η = 0."""
-        return 0.25
+    domain = Interval(0.0, 1.0)
+    """[0, 1]; values in between are shares of successes."""
+    width = 1
+    curvature_bound = 0.25
+    """¼, reached at η = 0."""
 
     def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
         """(n,) ℓ and (n, 1) σ(η) - y."""

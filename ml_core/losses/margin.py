@@ -15,16 +15,8 @@ class OfMargin(ABC):
     """What follows from φ (`phi`), its slope, its conjugate and its proximal operator; all are convex."""
 
     convex = True
-
-    @property
-    def domain(self) -> Interval:
-        """-1 and 1."""
-        return Interval(-1.0, 1.0, whole=True, nonzero=True)
-
-    @property
-    def width(self) -> int:
-        """One predictor per row."""
-        return 1
+    domain = Interval(-1.0, 1.0, whole=True, nonzero=True)
+    width = 1
 
     @abstractmethod
     def phi(self, m: Vector) -> Vector:

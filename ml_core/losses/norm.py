@@ -24,15 +24,11 @@ class Norm(Named):
     """
 
     name = "norm"
+    domain = Interval()
     p: Annotated[float, Field(ge=1)] | Literal["inf"] = 2.0
     width: Annotated[int, Field(ge=1, description="q, entries of a target.")] = 1
 
     convex = True
-
-    @property
-    def domain(self) -> Interval:
-        """Real targets."""
-        return Interval()
 
     @property
     def power(self) -> float:

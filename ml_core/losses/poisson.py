@@ -20,21 +20,10 @@ class Poisson(Named, Derived):
     """
 
     name = "poisson"
-
-    @property
-    def domain(self) -> Interval:
-        """[0, ∞); counts per unit of exposure need not be whole."""
-        return Interval(0.0)
-
-    @property
-    def width(self) -> int:
-        """One predictor per row."""
-        return 1
-
-    @property
-    def curvature_bound(self) -> float:
-        """None."""
-        return np.inf
+    domain = Interval(0.0)
+    """[0, ∞); counts per unit of exposure need not be whole."""
+    width = 1
+    curvature_bound = np.inf
 
     def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
         """(n,) ℓ and (n, 1) e^η - y."""

@@ -25,21 +25,13 @@ class LogProbability:
     classes: int
     single: bool = False
     convex = True
-
-    @property
-    def domain(self) -> Interval:
-        """Shares."""
-        return Interval(0.0, 1.0)
+    domain = Interval(0.0, 1.0)
+    curvature_bound = np.inf
 
     @property
     def width(self) -> int:
         """K, or 1 for a single probability."""
         return 1 if self.single else self.classes
-
-    @property
-    def curvature_bound(self) -> float:
-        """There is none."""
-        return np.inf
 
     def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
         """Both."""
@@ -76,21 +68,14 @@ class LogScores(Derived):
     """ℓ(u, T) = log Σₖ e^uₖ - Σₖ Tₖ uₖ for scores u and shares T (n, K) that sum to 1: softmax inside."""
 
     classes: int
-
-    @property
-    def domain(self) -> Interval:
-        """Shares."""
-        return Interval(0.0, 1.0)
+    domain = Interval(0.0, 1.0)
+    curvature_bound = 0.5
+    """diag p - ppᵀ ≤ ½ I."""
 
     @property
     def width(self) -> int:
         """K."""
         return self.classes
-
-    @property
-    def curvature_bound(self) -> float:
-        """diag p - ppᵀ ≤ ½ I."""
-        return 0.5
 
     def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
         """(n,) ℓ and (n, K) p - T; differences of scores keep the digits of small losses."""

@@ -15,16 +15,8 @@ class OfResidual(ABC):
     """What follows from ρ (`rho`) and its slope ψ (`psi`)."""
 
     convex = True
-
-    @property
-    def domain(self) -> Interval:
-        """Real targets."""
-        return Interval()
-
-    @property
-    def width(self) -> int:
-        """One predictor per row."""
-        return 1
+    domain = Interval()
+    width = 1
 
     @abstractmethod
     def rho(self, r: Vector) -> Vector:
@@ -50,10 +42,8 @@ class OfResidual(ABC):
 class SmoothOfResidual(OfResidual):
     """With a continuous ψ and its slope (`bend`)."""
 
-    @property
-    def curvature_bound(self) -> float:
-        """1: every ρ here is ½ r² near 0."""
-        return 1.0
+    curvature_bound = 1.0
+    """1: every ρ here is ½ r² near 0."""
 
     @abstractmethod
     def bend(self, r: Vector) -> Vector:

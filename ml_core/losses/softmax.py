@@ -28,6 +28,8 @@ class Softmax(Named, Derived):
     """
 
     name = "softmax"
+    curvature_bound = 0.5
+    """diag p - ppᵀ ≤ ½ I; the reference's B has norm 1 too."""
     classes: Annotated[int, Field(ge=2, description="K.")]
     parametrization: Parametrization = "full"
 
@@ -40,11 +42,6 @@ class Softmax(Named, Derived):
     def width(self) -> int:
         """K - 1."""
         return self.classes - 1
-
-    @property
-    def curvature_bound(self) -> float:
-        """diag p - ppᵀ ≤ ½ I; the reference's B has norm 1 too."""
-        return 0.5
 
     @property
     def basis(self) -> Matrix:

@@ -18,17 +18,9 @@ class SquaredLength(Named, Derived):
     """ℓ(η, y) = ½ ‖η - y‖² for targets y (n, q): the squared loss of each entry, summed."""
 
     name = "squared_length"
+    domain = Interval()
+    curvature_bound = 1.0
     width: Annotated[int, Field(ge=1, description="q, entries of a target.")] = 1
-
-    @property
-    def domain(self) -> Interval:
-        """Real targets."""
-        return Interval()
-
-    @property
-    def curvature_bound(self) -> float:
-        """1."""
-        return 1.0
 
     def value_gradient(self, eta: Matrix, y: Vector) -> tuple[Vector, Matrix]:
         """(n,) ½ ‖r‖² and (n, q) r."""

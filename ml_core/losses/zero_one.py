@@ -22,16 +22,8 @@ class ZeroOne(Named):
 
     name = "zero_one"
     convex = False
-
-    @property
-    def domain(self) -> Interval:
-        """-1 and 1."""
-        return Interval(-1.0, 1.0, whole=True, nonzero=True)
-
-    @property
-    def width(self) -> int:
-        """One predictor per row."""
-        return 1
+    domain = Interval(-1.0, 1.0, whole=True, nonzero=True)
+    width = 1
 
     def value(self, eta: Matrix, y: Vector) -> Vector:
         """(n,) 0 or 1."""
@@ -70,17 +62,13 @@ class LossMatrix(Named):
 
     name = "loss_matrix"
     convex = False
+    width = 1
     matrix: Table = ((0.0, 1.0), (1.0, 0.0))
 
     @property
     def domain(self) -> Interval:
         """Class numbers."""
         return Interval(0.0, len(self.matrix[0]) - 1.0, whole=True)
-
-    @property
-    def width(self) -> int:
-        """One decision per row."""
-        return 1
 
     def value(self, eta: Matrix, y: Vector) -> Vector:
         """(n,) matrix[z][y]."""
