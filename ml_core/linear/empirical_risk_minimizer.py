@@ -55,10 +55,10 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
     model_: Annotated[Any, "the fit by that algorithm, where it is used"]
     basis_: Annotated[Any, "the monomials, for a polynomial"]
     coef_: Annotated[Vector, "(d,) slopes of the columns, or of the monomials"]
-    intercept_: float
+    intercept_: Annotated[float, "value of wᵀx + b at x = 0"]
     objective_: Annotated[float, "cost plus penalty"]
     starts_: Annotated[list[float], "objective of each start"]
-    n_iter_: int
+    n_iter_: Annotated[int, "steps of the solver, over all starts"]
 
     def __init__(
         self,

@@ -73,8 +73,8 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
     dispersion_: Annotated[float, "φ: Pearson's χ² over degrees of freedom for gaussian and gamma, else 1"]
     degrees_of_freedom_: Annotated[float, "weight less parameters"]
     unbounded_direction_: Annotated[Vector, "(d,) slopes along which the likelihood rises for ever, or 0"]
-    n_iter_: int
-    solution_: Solution
+    n_iter_: Annotated[int, "steps of the solver"]
+    solution_: Annotated[Solution, "the solver's answer, unknowns in standardised columns"]
 
     def __init__(
         self,

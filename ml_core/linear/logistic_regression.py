@@ -68,10 +68,10 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     intercept_: Annotated[Vector, "(1,) or (K,) log-odds at x = 0"]
     class_weight_: Annotated[Vector, "(K,) factor on the weight of each class's rows"]
     alpha_: Annotated[float, "penalty in use, on the scale of the sum of losses"]
-    n_iter_: int
-    solution_: Solution
-    separation_: str
-    separating_direction_: Annotated[Matrix, "(K-1, d)"]
+    n_iter_: Annotated[int, "steps of the solver"]
+    solution_: Annotated[Solution, "the solver's answer, unknowns in standardised columns"]
+    separation_: Annotated[str, "none, quasi or complete"]
+    separating_direction_: Annotated[Matrix, "(K-1, d) slopes against class 0 along which no row loses; 0 if none"]
 
     def __init__(
         self,

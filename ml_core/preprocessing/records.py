@@ -12,7 +12,7 @@ import numpy as np
 
 from ml_core.arrays import Matrix
 from ml_core.errors import InvalidData, Issue, most_issues, pointer
-from ml_core.preprocessing.policies import LEVELLED
+from ml_core.preprocessing.policies import LEVELLED, MOMENTS
 from ml_core.preprocessing.table import Column, Feature, TableEncoder, null_issue
 
 Record = Mapping[str, Any]
@@ -20,7 +20,6 @@ NUMERIC = {float, int}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 LARGEST = sys.float_info.max
-MOMENTS = ("date", "datetime")
 FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+from ml_core.numerics.splitmix import GOLDEN, mixed
+
 MASK = (1 << 64) - 1
 
 
@@ -12,19 +13,9 @@ def row_keys(seed: int, start: int, stop: int) -> np.ndarray:
     """(stop - start,) keys of the rows start … stop - 1, uint64: SplitMix64 of the row number, beginning at the seed.
 
     Row numbers map to keys one to one, so no two rows share a key; integers alone make them, the same on any machine.
-
-    References
-    ----------
-    Steele, Lea, Flood (2014), Fast splittable pseudorandom number generators, OOPSLA.
     """
-    first = int(_mixed(np.array([seed & MASK], dtype=np.uint64))[0])
-    return _mixed(np.uint64(first) + np.arange(start + 1, stop + 1, dtype=np.uint64) * GOLDEN)
-
-
-def _mixed(z: np.ndarray) -> np.ndarray:
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    first = int(mixed(np.array([seed & MASK], dtype=np.uint64))[0])
+    return mixed(np.uint64(first) + np.arange(start + 1, stop + 1, dtype=np.uint64) * GOLDEN)
 
 
 class SmallestKeys:

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ml_core.arrays import Matrix, Vector
+from ml_core.numerics.splitmix import GOLDEN, mixed
 
 CELLS = 1 << 22
 MOST_ROWS = 1 << 16
-MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def room(d: int) -> int:
@@ -66,17 +65,10 @@ class Draw:
 
 def keys_of(X: Matrix, seed: int) -> np.ndarray:
     """(n,) 64-bit hashes of the rows; 0 and -0 are one value."""
-    key = np.full(len(X), _mixed(np.array([seed], dtype=np.uint64) + GOLDEN)[0])
+    key = np.full(len(X), mixed(np.array([seed], dtype=np.uint64) + GOLDEN)[0])
     for column in X.T:
-        key = _mixed((key ^ (column + 0.0).view(np.uint64)) + GOLDEN)
+        key = mixed((key ^ (column + 0.0).view(np.uint64)) + GOLDEN)
     return key
-
-
-def _mixed(z: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64."""
-    z = (z ^ (z >> np.uint64(30))) * MIX[0]
-    z = (z ^ (z >> np.uint64(27))) * MIX[1]
-    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def _smallest(X: Matrix, s: Vector, keys: np.ndarray, size: int) -> Sample:

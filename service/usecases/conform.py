@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ml_core.errors import InvalidData, Issue, most_issues, pointer
-from ml_core.preprocessing.policies import LEVELLED
-from ml_core.preprocessing.records import FINER, MOMENTS, moment
+from ml_core.preprocessing.policies import LEVELLED, MOMENTS
+from ml_core.preprocessing.records import FINER, moment
 from ml_core.preprocessing.table import Column, Feature
 from service.intake.convert import parse
 from service.intake.dates import microseconds
