@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
@@ -14,7 +16,7 @@ EPS = float(np.finfo(float).eps)
 NEAR = 1e-2
 
 
-class SmoothReweighted(TwiceSmooth, Reweighted):
+class SmoothReweighted(TwiceSmooth, Reweighted, Protocol):
     """A loss with weights and a second derivative."""
 
 
