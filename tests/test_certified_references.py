@@ -279,3 +279,36 @@ def test_held_out_references_in_extended_precision(name: str, seed: int) -> None
         errors = [mp.sqrt(v * spread) for v in variance]
         assert worst(found, coef) >= 11
         assert worst(column(report, "standard_error")[-4 * rows :], errors) >= 11
+
+
+KEPT: dict[str, Any] = json.loads((DATA / "held_out_references.json").read_text())["results"]
+TARGETS: dict[str, tuple[str, dict[str, Any], Callable[[Any], Any]]] = {
+    "logit_fair": ("logistic_regression", {}, lambda data: data["affairs"] > 0),
+    "binomial_star98": (
+        "generalized_linear_model", {"family": "binomial", "exposure": 20}, lambda data: data["NABOVE"]),
+    "poisson_cpunish": ("generalized_linear_model", {"family": "poisson"}, lambda data: data["EXECUTIONS"]),
+    "gamma_scotland": ("generalized_linear_model", {"family": "gamma"}, lambda data: data["YES"]),
+    "gamma_inverse_scotland": (
+        "generalized_linear_model", {"family": "gamma", "link": "inverse"}, lambda data: data["YES"]),
+    "softmax_anes96": ("softmax_regression", {"parametrization": "reference"}, lambda data: data["PID"]),
+    "logit_spector_weighted": ("logistic_regression", {}, lambda data: data["GRADE"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_held_out_data_sets_have_certified_digits_with_default_settings(name: str) -> None:
+    ref, (algorithm, params, target) = KEPT[name], TARGETS[name]
+    data = getattr(sm.datasets, ref["data"]).load_pandas().data
+    X, y = data[ref["features"]].to_numpy(float), target(data).to_numpy()
+    if "exposure" in params:
+        X = np.column_stack([X, data["NABOVE"] + data["NBELOW"]])
+    s = 1.0 + np.arange(len(X)) % 3 if name.endswith("weighted") else None
+    model: Any = build({"algorithm": algorithm, "params": params}).fit(X, y, s)
+    report = model.diagnostics(X, y, s)
+    assert all(c.holds for c in report.certificates), report.certificates
+    found, errors = column(report, "estimate"), column(report, "standard_error")
+    at = len(found) - len(ref["coef"])  # those of the reference class are 0
+    assert worst(found[at:], ref["coef"]) >= 10
+    assert worst(errors[at:], ref["se"]) >= 10
+    if "loglik" in ref:
+        assert worst(report.summary["log_likelihood"], ref["loglik"]) >= 12

@@ -103,3 +103,27 @@ def test_a_column_of_zeros_that_turns_out_tiny(tiny: float) -> None:
     else:
         naive.update(X[20:], labels[20:])
         assert all(c.holds for c in naive.diagnostics(X, labels).certificates)
+
+
+@pytest.mark.parametrize("name", ["logistic_regression", "penalized_logistic_regression", "ridge_regression"])
+@pytest.mark.parametrize("far", [1e3, 1e6])
+@pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e3])
+def test_certificates_of_a_penalised_bias_hold_far_from_zero(name: str, far: float, alpha: float) -> None:
+    r = np.random.default_rng(1)
+    X = r.normal(size=(40, 2)) + far
+    y = X[:, 0] - far + r.normal(size=40)
+    model, _ = fitted(name, X, y if name == "ridge_regression" else y > 0, alpha=alpha, penalize_bias=True)
+    if name == "ridge_regression":
+        with mp.workdps(50):
+            A = exactly(np.hstack([np.ones((40, 1)), X]))
+            w = mp.lu_solve(A.T * A + mp.mpf(alpha) * mp.eye(3), A.T * exactly(y[:, None]))
+            np.testing.assert_allclose(model.predict(X), [float(v) for v in A * w], atol=1e-8)
+
+
+def test_a_certificate_says_where_a_penalised_bias_is_too_far_to_be_found() -> None:
+    r = np.random.default_rng(1)
+    X = r.normal(size=(40, 2)) + 1e8
+    y = X[:, 0] - 1e8 + r.normal(size=40) > 0
+    model: Any = build({"algorithm": "logistic_regression", "params": {"alpha": 1.0, "penalize_bias": True}}).fit(X, y)
+    held = {c.name: c.holds for c in model.diagnostics(X, y).certificates}
+    assert not held["duality_gap"]

@@ -34,6 +34,7 @@ from ml_core.solvers.base import Steps
 Name = Literal["gaussian", "bernoulli", "binomial", "poisson", "gamma"]
 Link = Literal["identity", "log", "logit", "inverse"]
 LEAST = 1e-12
+EPS = float(np.finfo(float).eps)
 
 
 def _elsewhere(name: object) -> object:
@@ -187,8 +188,9 @@ class _Binomial(Family):
 
     def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
         won, lost = exposure * y, exposure * (1 - y)
-        ways = gammaln(exposure + 1) - gammaln(won + 1) - gammaln(lost + 1)
-        counted = (won == np.round(won)) & (exposure == np.round(exposure))
+        whole = np.round(won)  # y is a rounded quotient, and 49 (y/49) need not be y
+        ways = gammaln(exposure + 1) - gammaln(whole + 1) - gammaln(exposure - whole + 1)
+        counted = (np.abs(won - whole) <= 4 * EPS * exposure) & (exposure == np.round(exposure))
         return (xlogy(won, mean) + xlogy(lost, 1 - mean) + np.where(counted, ways, 0.0))[:, None]
 
     def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:

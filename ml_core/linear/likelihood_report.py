@@ -57,7 +57,7 @@ class ShiftPart:
 
 @dataclass(frozen=True)
 class DualPart:
-    """Σ s ℓ, Σ s (ℓ - ℓ'η), Σ s ℓ' (x - mean)ᵀ (q, d), what rounding may take from it, Σ s ℓ', at scores + `shift`."""
+    """Σ s ℓ, Σ s (ℓ - ℓ'η), Σ s ℓ' (x - mean)ᵀ (q, d) and Σ s ℓ' (q,), each with its rounding, at scores + `shift`."""
 
     frame: Frame
     v: Vector
@@ -69,9 +69,10 @@ class DualPart:
         eta = problem.predictor(self.v) + self.shift
         value, r = problem.loss.value_gradient(eta, problem.y)
         D, a = problem.X - problem.columns.mean, problem.s[:, None] * r
+        size = 8 * EPS * np.abs(a)
         with np.errstate(over="ignore", invalid="ignore"):
             return Totals((float(problem.s @ value), float(problem.s @ (value - (r * eta).sum(axis=1))), a.T @ D,
-                         8 * EPS * np.abs(a).T @ np.abs(D), a.sum(axis=0)))  # fmt: skip
+                           size.T @ np.abs(D), a.sum(axis=0), size.sum(axis=0)))  # fmt: skip
 
 
 def report(frame: Frame, v: Vector, labels: list[str], separation: str) -> Steps[Diagnostics]:
@@ -88,7 +89,7 @@ def report(frame: Frame, v: Vector, labels: list[str], separation: str) -> Steps
     out = Diagnostics()
     out.summary = _summary(frame, facts, len(H) - null.shape[1])
     out.summary["hessian_condition"] = condition
-    out.certificates = [*_optimality(frame, facts, g, H), *_moments(frame, facts)]
+    out.certificates = [*_optimality(frame, v, facts, g, H), *_moments(frame, facts)]
     if frame.alpha > 0:
         out.certificates += yield from _gap(frame, v)
     reason = "separable" if separation != "none" else "penalised" if frame.alpha > 0 else None
@@ -117,12 +118,16 @@ def _summary(frame: Frame, facts: Totals, unknowns: int) -> dict[str, float | in
     }  # fmt: skip
 
 
-def _optimality(frame: Frame, facts: Totals, g: Vector, H: Matrix) -> list[Certificate]:
+def _optimality(frame: Frame, v: Vector, facts: Totals, g: Vector, H: Matrix) -> list[Certificate]:
     n, rows = facts.each[2:4]
     left = (max(float(g @ inverse(H)(g)), 0.0) * rows / n) ** 0.5
-    rounding = _rounding(frame)
+    rounding, problem = _rounding(frame), frame.penalty()
+    pulled = 0.0
+    if problem.bias is not None:  # the slope of the penalty on the value at 0, a difference of large numbers
+        u = np.abs(problem.bias)
+        pulled = 8 * EPS * float((np.outer(u, u @ np.abs(v.reshape(problem.shape)))).max()) / n
     return [
-        Certificate("gradient_norm", float(np.abs(g).max()) / n, 1e-8 + rounding,
+        Certificate("gradient_norm", float(np.abs(g).max()) / n, 1e-8 + rounding + pulled,
                     "largest partial derivative of the objective per unit of weight, for standardised columns"),
         Certificate("distance_to_optimum", left, 1e-6 + rounding * rows ** 0.5,
                     "Newton decrement √(gᵀH⁻¹g): distance to the optimum in standard errors, at a mean weight of 1"),
@@ -156,11 +161,11 @@ def _gap(frame: Frame, v: Vector) -> Steps[list[Certificate]]:
         shift = shift - step
         if np.abs(step).max() <= SETTLED:
             break
-    loss, below, centred, lost, total = (yield DualPart(frame, v, shift)).each
-    (slopes, bias), alpha = problem.unpack(v), frame.alpha
+    loss, below, centred, lost, total, unsure = (yield DualPart(frame, v, shift)).each
+    (slopes, bias), alpha, mean = problem.unpack(v), frame.alpha, frame.columns.mean
     if problem.penalize_bias:
-        centred, slopes = centred + np.outer(total, frame.columns.mean), np.column_stack([slopes, bias])
-        lost, centred = np.column_stack([lost, EPS * np.abs(total)]), np.column_stack([centred, total])
+        slopes, centred = np.column_stack([slopes, bias]), np.column_stack([centred + np.outer(total, mean), total])
+        lost = np.column_stack([lost + np.outer(unsure + EPS * np.abs(total), np.abs(mean)), unsure])
     with np.errstate(over="ignore", invalid="ignore"):
         primal = loss + 0.5 * alpha * float((slopes**2).sum())
         dual = below - 0.5 * float((centred**2).sum()) / alpha

@@ -137,7 +137,8 @@ def _put_multinomial_rows(out: Diagnostics, problem: LinearObjective, v: Vector,
         moved = (u.transpose(0, 2, 1) @ M @ u)[:, 0, 0] / max(float(out.summary["parameters"] or 0), 1.0)
         cook[a : a + many] = np.where(alone, np.nan, moved)
     own = np.exp(-value)
-    off, value = np.sqrt(each * np.expm1(value)), each * value
+    with np.errstate(over="ignore"):
+        off, value = np.sqrt(each * np.expm1(value)), each * value
     _put(out, own, (problem.y, own, off, np.sqrt(2 * value), h, None, cook))
 
 

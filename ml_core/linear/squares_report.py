@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +87,8 @@ class SlopesPart:
         Z = X - m.center_
         r = Y - Z @ m.weights_ - m.offset_
         A, weight = np.hstack([np.ones((len(X), 1)), X]), s[:, None]
-        large = np.abs(r) + ROUNDING * (np.abs(Y) + np.abs(Z) @ np.abs(m.weights_))
+        far = m._bias() * (np.abs(m.center_) @ np.abs(m.weights_))  # a penalised bias is the value at 0
+        large = np.abs(r) + ROUNDING * (np.abs(Y) + far + np.abs(Z) @ np.abs(m.weights_))
         return Slopes(Moments.of(Y, s), s @ r**2, A.T @ (weight * r), np.abs(A).T @ (weight * large),
                       float(np.log(s).sum()))  # fmt: skip
 
@@ -161,10 +161,17 @@ def _coefficients(m: PenalisedSquares) -> Table:
     return Table(("output", "term", "estimate", "standard_error", "t", "p", "low", "high", "reason"), rows)
 
 
-def _pull(m: PenalisedSquares, part: Callable[[Any], Any] = np.asarray) -> Matrix:
-    """(1 + d, q) KᵀK (b, w), the bias's entry 0 unless it is penalised; of `part`s of K and (b, w), as np.abs."""
-    K, b, w = m._root(), part(m.offset_ - m.center_ @ m.weights_), part(m.weights_)
-    return np.vstack([b if m._bias() else 0.0 * b, w if K is None else part(K).T @ (part(K) @ w)])
+def _pull(m: PenalisedSquares) -> Matrix:
+    """(1 + d, q) KᵀK (b, w), the bias's entry 0 unless it is penalised."""
+    K, b = m._root(), m.offset_ - m.center_ @ m.weights_
+    return np.vstack([b if m._bias() else 0.0 * b, m.weights_ if K is None else K.T @ (K @ m.weights_)])
+
+
+def _pull_size(m: PenalisedSquares) -> Matrix:
+    """(1 + d, q) the size of the terms of `_pull`."""
+    K, w = m._root(), np.abs(m.weights_)
+    pull = w if K is None else np.abs(K).T @ (np.abs(K) @ w)
+    return np.vstack([m._bias() * (np.abs(m.offset_) + np.abs(m.center_) @ w), pull])
 
 
 def _penalty_size(m: PenalisedSquares) -> float:
@@ -174,7 +181,7 @@ def _penalty_size(m: PenalisedSquares) -> float:
 
 def _normal_equations(m: PenalisedSquares, t: Slopes) -> Certificate:
     off = np.abs(t.gradient - m.alpha_ * _pull(m))[0 if m.fit_intercept else 1 :]
-    size = (t.size + m.alpha_ * _pull(m, np.abs))[0 if m.fit_intercept else 1 :]
+    size = (t.size + m.alpha_ * _pull_size(m))[0 if m.fit_intercept else 1 :]
     return Certificate("normal_equations", float((off / np.where(size > 0, size, 1.0)).max()), 1e-10,
                        "[1, X]ᵀS(y - f) = half the slope of the penalty, relative to its terms")  # fmt: skip
 

@@ -12,7 +12,7 @@ Technometrics 21(2). Hansen (1998), Rank-Deficient and Discrete Ill-Posed Proble
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import svd
@@ -24,13 +24,14 @@ from ml_core.solvers.least_squares import triangular_inverse
 EPS = float(np.finfo(float).eps)
 SAFE = 1e-10
 """Least singular value over the largest from which the rank is beyond doubt."""
+Parts = tuple[Matrix, Matrix, Matrix | None]
 ROUNDING = 1e-9
 """Share of the solution, in units of the columns, below which a correction is one of rounding."""
 
 
 @dataclass(frozen=True)
 class Shrinkage:
-    """W (p, r), c and m (r,), UᵀB (r, q), and ‖B - U UᵀB‖² (q,).
+    """W (p, r), c and m (r,), UᵀB (r, q), ‖B - U UᵀB‖² (q,), and A, B, K as `parts`.
 
     `rank` is that of [A; K], `own` counts the c that are more than rounding. Below p of the first, for alpha = 0 of the
     second, the solution is not unique and the shortest is taken (with K: in units of the columns).
@@ -43,16 +44,18 @@ class Shrinkage:
     rest: Vector
     rank: int
     own: int
-    parts: tuple[Matrix, Matrix, Matrix] | None = None
+    parts: Parts
 
     @classmethod
     def of(cls, A: Matrix, B: Matrix, K: Matrix | None = None) -> Shrinkage:
         """Of A (n, p), B (n, q) and K (m, p); O((n + m) p²)."""
+        K = None if K is None else _full_rank(K)
         unit = np.ones(A.shape[1]) if K is None else _diagonal(K)
-        if unit is None:
-            return cls._general(A, B, _full_rank(np.asarray(K)))
+        if K is not None and unit is None:
+            return cls._general(A, B, K)
+        assert unit is not None  # noqa: S101 - K is None or diagonal
         U, c, V = singular(A / unit)
-        return cls._from(U, c, np.ones(len(c)), V / unit[:, None], B, A.shape[1], _own(A, c))
+        return cls._from(U, c, np.ones(len(c)), V / unit[:, None], A.shape[1], _own(A, c), (A, B, K))
 
     @classmethod
     def _general(cls, A: Matrix, B: Matrix, K: Matrix, alpha: float | None = None) -> Shrinkage:
@@ -75,26 +78,27 @@ class Shrinkage:
             to[order] = Q @ (Q.T @ to[order])
         U, c, Z = singular(P[: len(A)])
         m = np.sqrt(((P[len(A) :] @ Z) ** 2).sum(axis=0)) / ratio
-        own = _own(A, c)
-        found = cls._from(U, c, m, (to @ Z) / unit[:, None], B, r, own)
-        return replace(found, parts=(A, B, K))
+        return cls._from(U, c, m, (to @ Z) / unit[:, None], r, _own(A, c), (A, B, K))
 
     def at(self, alpha: float) -> Shrinkage:
         """The same with all digits at this penalty."""
-        if self.parts is None:
-            return self
         A, B, K = self.parts
+        if K is None or _diagonal(K) is not None:
+            return self
         if alpha > 0:
             return self._general(A, B, K, alpha)
         unit = lengths(A)
         unit[unit == 0] = 1.0
         U, c, V = singular(A / unit)
-        return self._from(U, c, np.ones(len(c)), V / unit[:, None], B, self.rank, _own(A, c))
+        return self._from(U, c, np.ones(len(c)), V / unit[:, None], self.rank, _own(A, c), self.parts)
 
     @classmethod
-    def _from(cls, U: Matrix, c: Vector, m: Vector, W: Matrix, B: Matrix, rank: int, own: int) -> Shrinkage:
+    def _from(
+        cls, U: Matrix, c: Vector, m: Vector, W: Matrix, rank: int, own: int, parts: Parts
+    ) -> Shrinkage:
+        B = parts[1]
         seen = U.T @ B
-        return cls(W, c, m, seen, ((B - U @ seen) ** 2).sum(axis=0), rank, own)
+        return cls(W, c, m, seen, ((B - U @ seen) ** 2).sum(axis=0), rank, own, parts)
 
     def _over(self, alphas: Vector) -> Matrix:
         """(r, a) 1/(c² + alpha m²); 0 where that is nothing but rounding."""
@@ -112,14 +116,15 @@ class Shrinkage:
         """w (p, q)."""
         over = self._over(np.array([alpha]))
         w = np.asarray(self.W @ (over * self.c[:, None] * self.seen))
-        return w if self.parts is None else w + self._correction(w, alpha, over, *self.parts)
+        return w + self._correction(w, alpha, over)
 
-    def _correction(self, w: Matrix, alpha: float, over: Matrix, A: Matrix, B: Matrix, K: Matrix) -> Matrix:
+    def _correction(self, w: Matrix, alpha: float, over: Matrix) -> Matrix:
         """The Newton step (p, q) from w, which gives tiny entries their digits; 0 where it is no rounding."""
+        A, B, K = self.parts
         with np.errstate(over="ignore", invalid="ignore"):
-            g = A.T @ (B - A @ w) - alpha * (K.T @ (K @ w))
+            g = A.T @ (B - A @ w) - alpha * (w if K is None else K.T @ (K @ w))
             step = self.W @ (over * (self.W.T @ g))
-            unit = np.hypot(lengths(A), np.sqrt(alpha) * lengths(K))[:, None]
+            unit = np.hypot(lengths(A), np.sqrt(alpha) * (1.0 if K is None else lengths(K)))[:, None]
             small = np.abs(unit * step).max(axis=0) <= ROUNDING * np.abs(unit * w).max(axis=0)
         return np.where(small, step, 0.0)
 
