@@ -168,7 +168,8 @@ def check_weights(weight: Any, n: int) -> Vector:
     far = np.flatnonzero((s > 0) & ((s < WEIGHTS[0]) | (s > WEIGHTS[1])))
     if len(far):
         raise InvalidData(f"positive sample_weight must lie between {WEIGHTS[0]:g} and {WEIGHTS[1]:g}, row {far[0]} is "
-                          f"{s[far[0]]:g}; multiply all weights by a constant")  # fmt: skip
+                          f"{s[far[0]]:g}; multiply all weights by a constant",
+                          [Issue("/weights", "out_of_range", "multiply all weights by a constant")])  # fmt: skip
     return s
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import RidgeCV
 
-from ml_core.errors import InvalidData, InvalidParameter
+from ml_core.errors import InvalidParameter
 from ml_core.linear.generalized_tikhonov import GeneralizedTikhonov
 from ml_core.linear.ridge_regression import RidgeRegression
 from ml_core.selection.splits import folds
@@ -200,7 +200,7 @@ def test_cross_validation_keeps_alpha_when_rows_come_and_serves_differences():
     same = GeneralizedTikhonov(alpha=before, operator="first_difference").fit(X, y)
     np.testing.assert_allclose(m.coef_, same.coef_, rtol=1e-9)
     assert np.isnan(m.left_out(X, y)).all()
-    with pytest.raises(InvalidData, match="fold"):
+    with pytest.raises(InvalidParameter, match="fold"):
         RidgeRegression(choose_alpha="cross_validation", folds=30).fit(X[:9], y[:9])
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ml_core.errors import InvalidData, InvalidParameter
 from ml_core.registry import build
 
 R = np.random.default_rng(1)
@@ -72,3 +73,41 @@ def test_no_leverage_is_above_one(name: str) -> None:
     target = Y if name.startswith("generalized") else LABELS
     m: Any = build({"algorithm": name, "params": params}).fit(X, target, sample_weight=s)
     assert m.diagnostics(X, target, sample_weight=s).summary["largest_leverage"] <= 1
+
+
+@pytest.mark.parametrize("name", ["logistic_regression", "penalized_logistic_regression"])
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e290])
+def test_errors_of_slopes_are_told_in_any_unit(name: str, unit: float) -> None:
+    params = {"penalty": "firth"} if name.startswith("penalized") else {}
+    Z, spec = R.normal(size=(60, 2)), {"algorithm": name, "params": params}
+    one, far = (build(spec).fit(A, LABELS).diagnostics(A, LABELS).tables["coefficients"] for A in (Z, Z * unit))
+    for mine, other in zip(one.rows[1:], far.rows[1:], strict=True):
+        assert (other[-1], other[4:6]) == (None, pytest.approx(mine[4:6], rel=1e-6))
+        np.testing.assert_allclose(np.array(other)[[2, 3, 6, 7]].astype(float) * unit,
+                                   np.array(mine)[[2, 3, 6, 7]].astype(float), rtol=1e-6)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tukey_biweight_regression", "huber_regression"])
+def test_targets_of_tiny_units_are_fitted(name: str) -> None:
+    one: Any = build({"algorithm": name, "params": {}}).fit(X, Y)
+    far: Any = build({"algorithm": name, "params": {}}).fit(X, Y * 1e-150)
+    np.testing.assert_allclose(far.coef_ * 1e150, one.coef_, rtol=1e-9)
+    here, there = (m.diagnostics(X, y).tables["coefficients"].rows for m, y in ((one, Y), (far, Y * 1e-150)))
+    assert [row[3] for row in there] == pytest.approx([row[3] for row in here], rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "params", "place"), [
+    ("ridge_regression", {"choose_alpha": "cross_validation", "folds": 61}, "/params/folds"),
+    ("lasso", {"choose_alpha": "cross_validation", "folds": 61}, "/params/folds"),
+    ("tukey_biweight_regression", {"c": 1e-80}, "/params/c"), ("huber_regression", {"delta": 1e-80}, "/params/delta"),
+])  # fmt: skip
+def test_refusals_name_the_parameter(name: str, params: dict[str, Any], place: str) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        build({"algorithm": name, "params": params}).fit(X, Y)
+    assert [i.pointer for i in refused.value.issues] == [place]
+
+
+def test_weights_out_of_range_are_named() -> None:
+    with pytest.raises(InvalidData) as refused:
+        build({"algorithm": "linear_regression", "params": {}}).fit(X, Y, sample_weight=np.full(60, 1e-300))
+    assert [(i.pointer, i.code) for i in refused.value.issues] == [("/weights", "out_of_range")]

@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Notice, Table
-from ml_core.linear.likelihood_report import COLUMNS, LEVEL, inflation, wald
+from ml_core.linear.likelihood_report import COLUMNS, LEVEL, inflation, sizes, wald
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.losses.logistic import Logistic
 from ml_core.selection.left_out import copies
@@ -96,7 +96,7 @@ def firth_report(design: FirthDesign, w: Vector, b: float, label: str, *, precis
 def _table(design: FirthDesign, v: Vector, label: str, profiled: bool) -> Table:
     rows, H = design.rows(), design.objective.information(v)
     cov = inverse(H)(np.eye(len(v)))
-    d, lost = len(rows) - 1, design.lost()
+    d, lost, unit = len(rows) - 1, design.lost(), sizes(rows).tolist()
     first = int(design.columns.intercept)
     T = np.zeros((d + first, len(v)))  # standard columns, and last the intercept, of the unknowns
     T[:d, first:], T[d:, :first] = design.columns.basis, 1.0
@@ -105,16 +105,17 @@ def _table(design: FirthDesign, v: Vector, label: str, profiled: bool) -> Table:
     out: list[list[object]] = []
     for step, j in enumerate([d, *range(d)] if design.columns.intercept else range(d)):
         progress.tick(step, d + 1, "profiles")
-        c = rows[j]
+        c = rows[j] / unit[j]
         reason = "collinear" if j < d and lost[j] else None
-        entry = wald(float(c @ v), float(c @ cov @ c), reason, vif=vif[j])
+        entry = wald(float(c @ v), float(c @ cov @ c), reason, vif=vif[j], unit=unit[j])
         if reason is None and profiled and not constant:
-            entry[2:6] = _profile(design.objective, c, v, float(entry[1]))  # type: ignore[arg-type]
+            z, p, low, high = _profile(design.objective, c, v, entry[1] / unit[j])
+            entry[2:6] = z, p, unit[j] * low, unit[j] * high
         out.append([label, "intercept" if j == d else j, *entry])
     return Table(COLUMNS, out)
 
 
-def _profile(F: Firth, c: Vector, v: Vector, se: float) -> list[object]:
+def _profile(F: Firth, c: Vector, v: Vector, se: float) -> list[float]:
     """Signed root of the likelihood ratio against 0, its p, and the interval by the profile."""
     half = float(ndtri(0.5 + LEVEL / 2))
     best = F.value_gradient(v)[0]

@@ -10,7 +10,7 @@ from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import clone
 from ml_core.parallel import ordered_map
-from ml_core.selection.splits import Split, folds
+from ml_core.selection.splits import Split, parts_of
 
 if TYPE_CHECKING:
     from ml_core.linear.penalised_squares import PenalisedSquares
@@ -36,4 +36,4 @@ def fold_errors(m: PenalisedSquares, X: Matrix, y: Vector | Matrix, s: Vector) -
             out[i] = float(s[test] @ square.mean(axis=1) / s[test].sum())
         return out
 
-    return np.array(list(ordered_map(errors, folds(len(X), m.folds, seed=m.random_state))))
+    return np.array(list(ordered_map(errors, parts_of(len(X), m.folds, m.random_state))))

@@ -11,7 +11,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear.glm_families import Family
 from ml_core.linear.glm_parts import Begin, Exposed, FitPart
-from ml_core.linear.likelihood_report import inflation, wald
+from ml_core.linear.likelihood_report import inflation, sizes, wald
 from ml_core.linear.likelihood_rows import Fitted, put_rows
 from ml_core.selection.left_out import copies
 from ml_core.solvers.base import Steps, Totals
@@ -132,7 +132,8 @@ def _table(
     scale = _unit_diagonal(H)
     values, Q = np.linalg.eigh(H * scale[:, None] * scale)
     flat = np.abs(Q[:, values <= len(H) * SINGULAR * values[-1]]).max(axis=1, initial=0.0) > 1e-6
-    M = problem.to_raw
+    unit = sizes(problem.to_raw)
+    M = problem.to_raw / unit[:, None]
     with np.errstate(over="ignore", invalid="ignore"):
         C = inverse(H)(np.eye(D))
         cov = M @ C @ M.T * found.dispersion
@@ -145,6 +146,6 @@ def _table(
         name = "intercept" if problem.fit_intercept and j == D - 1 else terms[j]
         why = reason or ("collinear" if flat[j] else None if np.isfinite(cov[j, j]) else "overflow")
         rows.append([name, *wald(float(raw[j]), float(cov[j, j]), why,
-                                 found.freedom if estimated else np.inf, vif[j])])  # fmt: skip
+                                 found.freedom if estimated else np.inf, vif[j], float(unit[j]))])  # fmt: skip
     ratio = "t" if estimated else "z"
     return Table(("term", "estimate", "standard_error", ratio, "p", "low", "high", "vif", "reason"), rows)

@@ -12,7 +12,7 @@ from ml_core.certificates import Certificate, Diagnostics
 from ml_core.linear import residual_report, robust_report
 from ml_core.linear.parameters import PenaltyL2
 from ml_core.linear.residual_regression import ResidualRegression
-from ml_core.linear.robust_scale import scaled_fit
+from ml_core.linear.robust_scale import check_width, scaled_fit
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.losses.huber import Huber
 from ml_core.params import FreeIntercept, MaxIter, ObjectiveScale, WeightKind
@@ -78,6 +78,7 @@ class HuberRegression(ResidualRegression):
 
     def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
         D, mu = self._design(X, y, s)
+        check_width("delta", self.delta, D.size if self.scale == "none" else 1.0)
         width = self.delta / D.size if self.scale == "none" else float(self.delta)
         start = robust_report.least_absolute(D, s)
         found = scaled_fit(D.A, D.t, s, Huber, mu, start, width=width, scale=self.scale, max_iter=self.max_iter)
@@ -104,7 +105,7 @@ class HuberRegression(ResidualRegression):
             robust_report.exact(self, D, X, y, s, out)
             return out
         loss = Huber(self.delta_ / D.size)
-        robust_report.weights(self, out, X, r, s, Huber(self.delta_).omega(-r))
+        robust_report.weights(self, out, X, r, s, loss.omega(-r / D.size))
         w = D.pack(self.coef_, self.offset_)
         robust_report.stationary(out, D, s, loss, mu, w)
         value = float(s @ loss.rho(-D.t + D.A @ w) + 0.5 * mu @ w**2)
@@ -118,7 +119,7 @@ class HuberRegression(ResidualRegression):
                                                 "objective above its dual bound, relative"))  # fmt: skip
         if self.scale != "none":
             robust_report.scale_repeats(self, out, D, s, w, float(self.delta))
-        robust_report.inference(self, out, D, s, r, Huber(self.delta_), self.alpha > 0)
+        robust_report.inference(self, out, D, s, r / D.size, loss, self.alpha > 0)
         return out
 
 

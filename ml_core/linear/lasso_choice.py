@@ -11,7 +11,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.linear.lasso_problem import Problem
 from ml_core.numerics.column_moments import column_moments
 from ml_core.parallel import ordered_map
-from ml_core.selection.splits import Split, folds
+from ml_core.selection.splits import Split, parts_of
 
 if TYPE_CHECKING:
     from ml_core.linear.lasso import Lasso
@@ -44,7 +44,7 @@ def held_out(m: Lasso, X: Matrix, Y: Matrix, s: Vector, alphas: Vector) -> Matri
                 out[i] += float(s[test] @ r**2) / float(s[test].sum()) / Y.shape[1]
         return out
 
-    parts = folds(len(X), m.folds, seed=m.random_state)
+    parts = parts_of(len(X), m.folds, m.random_state)
     return np.array(list(ordered_map(errors, parts)))
 
 

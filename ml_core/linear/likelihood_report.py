@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
@@ -183,7 +184,8 @@ def _table(
     """Wald table of every score; the intercept first. Standard errors are those of the maximum likelihood estimate."""
     D, q = problem.shape
     K = len(labels)
-    M = np.kron(problem.to_raw, np.eye(q))
+    unit = sizes(problem.to_raw)
+    M = np.kron(problem.to_raw / unit[:, None], np.eye(q))
     root, vif = None, [np.nan] * D
     if reason is None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -202,7 +204,8 @@ def _table(
                 at = slice(j * q, (j + 1) * q)
                 variance = float(basis[c] @ root[at, at] @ basis[c])
             why = reason or ("collinear" if lost[j] else None if np.isfinite(variance) else "overflow")
-            rows.append([labels[1] if K == 2 else labels[c], term, *wald(float(raw[j, c]), variance, why, vif=vif[j])])
+            rows.append([labels[1] if K == 2 else labels[c], term,
+                         *wald(float(raw[j, c]), variance, why, vif=vif[j], unit=float(unit[j]))])  # fmt: skip
     return Table(COLUMNS, rows)
 
 
@@ -223,17 +226,28 @@ def inflation(H: Matrix, C: Matrix, q: int, intercept: bool) -> list[float]:
     return [*each, *[np.nan] * intercept]
 
 
+def sizes(M: Matrix) -> Vector:
+    """(D,) the largest entry of each row, 1 for a row of zeros: units in which squares neither overflow nor vanish."""
+    top = np.abs(M).max(axis=1, initial=0.0)
+    return np.where(top > 0, top, 1.0)
+
+
 def wald(
-    estimate: float, variance: float, reason: str | None, freedom: float = np.inf, vif: float = np.nan
-) -> list[object]:
-    """Estimate, standard error, z (t of `freedom` degrees), two-sided p, interval, VIF, and why they are missing."""
+    estimate: float, variance: float, reason: str | None, freedom: float = np.inf, vif: float = np.nan,
+    unit: float = 1.0,
+) -> list[Any]:  # fmt: skip
+    """Estimate, standard error, z (t of `freedom` degrees), two-sided p, interval, VIF, and why they are missing.
+
+    `estimate` and `variance` are in units of `unit`.
+    """
     if reason is None and variance <= 0:
         reason = "reference"
     if reason is not None:
-        return [estimate, None, None, None, None, None, None, reason]
+        return [unit * estimate, None, None, None, None, None, None, reason]
     se = float(np.sqrt(variance))
     z = estimate / se
     normal = freedom == np.inf
     half = float(ndtri(0.5 + LEVEL / 2) if normal else stdtrit(freedom, 0.5 + LEVEL / 2)) * se
     p = 2 * float(ndtr(-abs(z)) if normal else stdtr(freedom, -abs(z)))
-    return [estimate, se, z, p, estimate - half, estimate + half, vif if np.isfinite(vif) else None, None]
+    low, high = unit * (estimate - half), unit * (estimate + half)
+    return [unit * estimate, unit * se, z, p, low, high, vif if np.isfinite(vif) else None, None]

@@ -78,7 +78,10 @@ def exact(m: ResidualRegression, D: StandardDesign, X: Matrix, y: Vector, s: Vec
 def inference(
     m: ResidualRegression, out: Diagnostics, D: StandardDesign, s: Vector, r: Vector, loss: Any, penalised: bool
 ) -> None:
-    """Huber's asymptotic covariance k² [Σ sψ²/(n - p)] / [Σ sψ'/n]² (XᵀSX)⁻¹, k = 1 + p/n var ψ' / (mean ψ')²."""
+    """Huber's asymptotic covariance k² [Σ sψ²/(n - p)] / [Σ sψ'/n]² (XᵀSX)⁻¹, k = 1 + p/n var ψ' / (mean ψ')².
+
+    Residuals r (n,) and the loss are in the standard units of D.
+    """
     c = residual_report.counts(m, s)
     n, p, bend = float(c.sum()), m.rank_, loss.bend(r)
     mean, factor = float(c @ bend) / n, None
@@ -89,5 +92,5 @@ def inference(
         why = why or "the loss does not curve at these residuals"
     if not why:
         k = 1 + p / n * (float(c @ (bend - mean) ** 2) / n) / mean**2
-        factor = k**2 * (float(c @ loss.psi(r) ** 2) / (n - p)) / mean**2
+        factor = D.size**2 * k**2 * (float(c @ loss.psi(r) ** 2) / (n - p)) / mean**2
     residual_report.put_coefficients(m, out, D, s, factor, why)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
+from ml_core.errors import InvalidParameter, Issue
 from ml_core.numerics.weighted_median import weighted_median
 from ml_core.solvers.base import Solution
 from ml_core.solvers.reweighting import reweighted
@@ -19,6 +20,7 @@ ROUNDS = 200
 SAME = 1e-12
 EXACT = 1e-13
 FAR = 3.0
+NARROWEST = 1e-60
 
 Scale = Literal["mad", "joint", "none"]
 
@@ -69,6 +71,13 @@ def scaled_fit(
             new = 0.5 * (new + size)
         size = new
     return Scaled(w, size, total, False, trace)
+
+
+def check_width(name: str, width: float, size: float) -> None:
+    """InvalidParameter where a width of the loss is nothing beside the `size` of what it is compared with."""
+    if width < NARROWEST * size:
+        text = f"{name} = {width:g} is below {NARROWEST:g} of what residuals are measured in ({size:g}); raise it"
+        raise InvalidParameter(text, [Issue(f"/params/{name}", "too_small", text)])
 
 
 def _first(r: Vector, s: Vector, scale: Scale) -> float:

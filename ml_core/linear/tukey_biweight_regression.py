@@ -13,7 +13,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.certificates import Certificate, Diagnostics, Table
 from ml_core.linear import residual_report, robust_report
 from ml_core.linear.residual_regression import ResidualRegression
-from ml_core.linear.robust_scale import Scaled, mad, scaled_fit
+from ml_core.linear.robust_scale import Scaled, check_width, mad, scaled_fit
 from ml_core.linear.standard_design import StandardDesign
 from ml_core.losses.huber import Huber
 from ml_core.losses.tukey import Tukey
@@ -74,6 +74,7 @@ class TukeyBiweightRegression(ResidualRegression):
 
     def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
         D = StandardDesign.of(X, y, s, self.fit_intercept)
+        check_width("c", self.c, D.size if self.scale == "none" else 1.0)
         begin = self._starts(D, s)
         width = self._width(D, s, begin[0])
         found = []
@@ -101,7 +102,7 @@ class TukeyBiweightRegression(ResidualRegression):
             self._note("scale_is_zero", "at least half the rows lie on one line, so the scale of the rest is 0; all "
                        "other rows are outliers", "give c in target units with scale none")  # fmt: skip
             return
-        rejected = float(s[Tukey(self.c_).omega(y - self._predict(X)) == 0].sum() / s.sum())
+        rejected = float(s[np.abs(y - self._predict(X)) >= self.c_].sum() / s.sum())
         if rejected > 0.5:
             self._note("most_rows_rejected", f"{rejected:.0%} of the rows have weight 0",
                        "raise c: the line describes a minority of the rows")  # fmt: skip
@@ -147,13 +148,13 @@ class TukeyBiweightRegression(ResidualRegression):
             return out
         loss = Tukey(self.c_ / D.size)
         w = D.pack(self.coef_, self.offset_)
-        robust_report.weights(self, out, X, r, s, Tukey(self.c_).omega(r))
+        robust_report.weights(self, out, X, r, s, loss.omega(r / D.size))
         robust_report.stationary(out, D, s, loss, np.zeros(len(w)), w)
-        out.summary["objective"] = float(s @ Tukey(self.c_).rho(r))
+        out.summary["objective"] = D.size**2 * float(s @ loss.rho(r / D.size))
         out.certificates.append(_curves_up(D, s, loss, w))
         if self.scale == "mad":
             robust_report.scale_repeats(self, out, D, s, w, float(self.c))
-        robust_report.inference(self, out, D, s, r, Tukey(self.c_), False)
+        robust_report.inference(self, out, D, s, r / D.size, loss, False)
         return out
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ml_core.errors import InvalidData
+from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.rng import generator
 
 Split = tuple[np.ndarray, np.ndarray]
@@ -30,6 +30,14 @@ def folds(
     fold[order] = dealt if shuffle else dealt[np.lexsort((dealt, classes))]
     of_row = fold[units]
     return [(np.flatnonzero(of_row != i), np.flatnonzero(of_row == i)) for i in range(k)]
+
+
+def parts_of(n: int, k: int, seed: int) -> list[Split]:
+    """`folds` of n rows by the parameter `folds` of an estimator; InvalidParameter at its place."""
+    if k > n:
+        text = f"folds = {k} parts of {n} rows: each needs one; take fewer folds" if n > 1 else "one row has no parts"
+        raise InvalidParameter(text, [Issue("/params/folds", "too_many", text)])
+    return folds(n, k, seed=seed)
 
 
 def _units(
