@@ -44,12 +44,12 @@ def use_threads(n: int) -> Iterator[None]:
         _threads.reset(token)
 
 
-def row_ranges(n: int, width: int) -> list[slice]:
+def row_ranges(n: int, width: int, *, square: bool = True) -> list[slice]:
     """Ranges of about `CELLS` cells that cover n rows of `width` cells: whatever the threads, so that bits are.
 
-    With results of width² numbers they hold 8 rows per column at least, so that adding results costs little.
+    With results of width² numbers (`square`) they hold 8 rows per column at least, so that adding results costs little.
     """
-    rows = max(CELLS // width, 8 * width, 1)
+    rows = max(CELLS // max(width, 1), 8 * width if square else 1, 1)
     return [slice(i, min(n, i + rows)) for i in range(0, n, rows)]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ml_core.numerics.column_moments import BLOCK, column_moments, magnitudes
+from ml_core.parallel import use_threads
 
 
 def exact(x, s):
@@ -35,6 +36,28 @@ def test_every_length_has_the_moments_of_exact_arithmetic(n, order):
             unit = Fraction(float(np.abs(x - x[0]).max()))
             want = float(np.sqrt(float(square / unit**2))) * float(unit)
             assert sd[j] == pytest.approx(want, rel=1e-13)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_ranges_of_rows_have_the_moments_of_exact_arithmetic_on_any_number_of_threads(monkeypatch, order):
+    monkeypatch.setattr("ml_core.parallel.CELLS", 300)
+    r = np.random.default_rng(0)
+    rough, s = r.normal(size=1000), r.uniform(0.5, 2, 1000)
+    X = np.asarray(np.column_stack([rough, 1e12 + rough, np.full(1000, 0.1), 1e-300 * rough]), order=order)
+    found = []
+    for n in (1, 2, 3):
+        with use_threads(n):
+            found.append(np.array(column_moments(X, s)))
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+    mean, sd, constant = found[0]
+    assert constant.tolist() == [0, 0, 1, 0]
+    assert mean[2] == 0.1
+    for j in (0, 1, 3):
+        want, square = exact(X[:, j], s)
+        assert abs(Fraction(mean[j]) - want) <= Fraction(2e-16) * Fraction(float(np.abs(X[:, j]).max()))
+        assert sd[j] == pytest.approx(float(np.sqrt(float(square * 10**600))) * 1e-300 if j == 3 else
+                                      float(np.sqrt(float(square))), rel=1e-13)  # fmt: skip
 
 
 def test_cells_near_the_largest_number_do_not_overflow():

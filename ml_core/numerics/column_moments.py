@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import reduce
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from ml_core.errors import InvalidData
 from ml_core.numerics.jit import compiled, merged, read_only, read_only_views
 from ml_core.parallel import ordered_map, row_ranges
 
+R = TypeVar("R")
 BLOCK = 1024
 """Rows summed by themselves before they are added to the rest, so that long sums round little."""
 TOGETHER = 4
@@ -72,14 +75,19 @@ def _tops(X: Matrix) -> Vector:
 def magnitudes(X: Matrix) -> Vector:
     """(d,) the largest |xᵢⱼ| of each column of X (n, d), NaN where a cell is one; ranges of rows on the threads."""
     (X,) = read_only_views(X)
-    return reduce(np.maximum, ordered_map(lambda rows: _tops(X[rows]), row_ranges(*X.shape)))
+    return reduce(np.maximum, _over_rows(lambda rows: _tops(X[rows]), X))
 
 
-@compiled(lambda: (np.ones((3, 2)), np.ones(3)))
-def _ends(X: Matrix, p: Vector) -> tuple[Vector, Vector, Vector]:
-    """Least, largest and about the mean Σᵢ pᵢxᵢ of each column, (d,) each: counted from the first row."""
+def _over_rows(function: Callable[[slice], R], X: Matrix) -> Iterator[R]:
+    """Of ranges of rows on the threads, in order."""
+    return ordered_map(function, row_ranges(*X.shape, square=False))
+
+
+@compiled(lambda: (np.ones((3, 2)), np.ones(3), np.ones(2)))
+def _ends(X: Matrix, p: Vector, first: Vector) -> tuple[Vector, Vector, Vector]:
+    """Least, largest and Σᵢ pᵢ(xᵢ - first) of each column, (d,) each."""
     n, d = X.shape
-    first, low, high, mean = X[0].copy(), X[0].copy(), X[0].copy(), np.zeros(d)
+    low, high, mean = X[0].copy(), X[0].copy(), np.zeros(d)
     for i in range(0, n, TOGETHER):
         r0, r1, r2, r3 = _visited(X, i)
         p0, p1, p2, p3 = _shares(p, i)
@@ -92,7 +100,7 @@ def _ends(X: Matrix, p: Vector) -> tuple[Vector, Vector, Vector]:
             high[j] = more if more > high[j] else high[j]
             f = first[j]
             mean[j] += (p0 * (w - f) + p1 * (x - f)) + (p2 * (y - f) + p3 * (z - f))
-    return low, high, first + mean
+    return low, high, mean
 
 
 @compiled(lambda: (np.ones((3, 2)), np.ones(3), np.zeros(2), np.ones(2)))
@@ -138,12 +146,16 @@ def split_moments(X: Matrix, s: Vector) -> tuple[Vector, Vector, Vector, np.ndar
 
     A pass for the ends and about the mean, one for deviations from that, in units of a power of two near the largest.
     """
-    low, high, middle = _ends(X, p := s / s.sum())
+    p, first = s / s.sum(), X[0].copy()
+    lows, highs, parts = zip(*_over_rows(lambda rows: _ends(X[rows], p[rows], first), X), strict=True)
+    low, high = reduce(np.minimum, lows), reduce(np.maximum, highs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = first + sum(parts)
     constant = low == high
     middle = np.where(0.5 * high - 0.5 * low < REACH, np.clip(middle, low, high), 0.5 * low + 0.5 * high)
     exponent = np.maximum(np.frexp(np.maximum(high - middle, middle - low))[1] - 1, FINEST)
-    shift, square = _sums(X, p, middle, np.ldexp(1.0, -exponent))
-    unit = np.ldexp(1.0, exponent)
+    unit, inverse = np.ldexp(1.0, exponent), np.ldexp(1.0, -exponent)
+    shift, square = np.sum(list(_over_rows(lambda rows: _sums(X[rows], p[rows], middle, inverse), X)), axis=0)
     step = shift * unit
     mean = middle + step
     part = mean - middle
