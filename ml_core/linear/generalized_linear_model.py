@@ -237,9 +237,9 @@ class GeneralizedLinearModel(Weighted, HasPosterior, HasParameterPosterior, Regr
             self._note_short(f"{self.solver} stopped after {found.n_iter} steps ({found.reason})",
                              "raise max_iter, or use solver newton")  # fmt: skip
         if begin.broken:
-            self._note("fractional_counts", f"{begin.broken} targets are not whole: of a Poisson model they have a "
+            self._note("fractional_counts", f"{begin.broken} targets are not whole: as counts they have a "
                        "quasi-likelihood, whose standard errors hold up to the dispersion",
-                       "give counts and exposure")  # fmt: skip
+                       "give counts and exposure; of trials successes, not their shares")  # fmt: skip
         if self.degrees_of_freedom_ <= 0:
             self._note("no_degrees_of_freedom", "there are no more rows than parameters: nothing tells the dispersion",
                        "fit fewer columns, or more rows")  # fmt: skip

@@ -92,7 +92,8 @@ class BeginPart:
     def sums(self, X: Matrix, y: Vector, s: Vector) -> Begin:
         """Of rows that were checked."""
         Z, t, w = self.rows(X, y, s)
-        broken = int((y != np.round(y)).sum()) if self.family.whole else 0
+        counts = self.family.whole or self.rows.of(X) is not None
+        broken = int((y != np.round(y)).sum()) if counts else 0
         return Begin(ColumnSums.of(Z, w), float(s.sum()), float(w @ t), broken, float(np.log(s).sum()))
 
 
