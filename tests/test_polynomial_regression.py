@@ -129,3 +129,15 @@ def test_too_large_a_step_fails_with_the_safe_one_and_changes_nothing():
         m.update(1e6 * X, y)
     np.testing.assert_array_equal(m.coef_, before)
     assert m.seen_ == 50 * 50
+
+
+def test_degrees_are_compared_by_errors_of_one_copy_of_a_counted_row():
+    r = np.random.default_rng(0)
+    X, s = r.normal(size=(40, 1)), r.integers(1, 4, 40).astype(float)
+    y = X[:, 0] ** 2 + r.normal(size=40)
+    again = np.repeat(np.arange(40), s.astype(int))
+    counted = PolynomialRegression(degrees=[1, 2, 3]).fit(X, y, s)
+    repeated = PolynomialRegression(degrees=[1, 2, 3]).fit(X[again], y[again])
+    np.testing.assert_allclose(counted.degrees_, repeated.degrees_, rtol=1e-10)
+    chosen = next(row for row in counted.degrees_ if row[0] == counted.degree_)
+    assert chosen[3] == pytest.approx(counted.diagnostics(X, y, s).summary["leave_one_out_mse"], rel=1e-10)

@@ -22,6 +22,7 @@ from ml_core.linear.ridge_regression import RidgeRegression
 from ml_core.params import WeightKind
 from ml_core.preprocessing.polynomial_features import PolynomialFeatures
 from ml_core.registry import algorithm
+from ml_core.selection.left_out import copies
 
 EXPANDED = 200
 LARGEST = Fraction(np.finfo(float).max)
@@ -174,11 +175,11 @@ class PolynomialRegression(Weighted, MultiOutput, Regressor):
 
 
 def _errors(model: Any, Z: Matrix, y: Vector | Matrix, s: Vector) -> tuple[float, float | None]:
-    """Mean squared errors on the rows of the fit, and of each row by a fit of the others."""
+    """Mean squared errors on the rows of the fit, and of each row (or copy of one) by a fit of the others."""
     def mean(r: Vector | Matrix) -> float:
         return float(np.mean(s @ r.reshape(len(r), -1) ** 2 / s.sum()))
 
-    left = mean(y - model.left_out(Z, y, s))
+    left = mean(y - model.left_out(Z, y, copies(s, precise=model.weight_kind == "precision")[0]))
     return mean(y - model.predict(Z)), left if np.isfinite(left) else None
 
 
