@@ -127,3 +127,19 @@ def test_a_certificate_says_where_a_penalised_bias_is_too_far_to_be_found() -> N
     model: Any = build({"algorithm": "logistic_regression", "params": {"alpha": 1.0, "penalize_bias": True}}).fit(X, y)
     held = {c.name: c.holds for c in model.diagnostics(X, y).certificates}
     assert not held["duality_gap"]
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "binomial"])
+def test_deviance_counts_rows_whose_fitted_share_rounds_to_one(family: str) -> None:
+    r = np.random.default_rng(11)
+    X, s = r.normal(size=(60, 2)), np.ones(60)
+    y = (2 * X[:, 0] + r.logistic(size=60) > 0).astype(float)
+    X[0], y[0], s[0] = [40.0, 0.0], 0.0, 1e-6
+    model: Any = build({"algorithm": "generalized_linear_model", "params": {"family": family}}).fit(X, y, s)
+    assert model.predict(X[:1]) == 1.0
+    report = model.diagnostics(X, y, s)
+    eta = model.intercept_ + X @ model.coef_
+    loss = np.logaddexp(0.0, np.where(y > 0, -eta, eta))
+    assert report.summary["deviance"] == pytest.approx(2 * s @ loss, rel=1e-12)
+    assert report.summary["log_likelihood"] == pytest.approx(-s @ loss, rel=1e-12)
+    assert report.summary["pearson_chi2"] == pytest.approx(s @ np.exp(np.where(y > 0, -eta, eta)), rel=1e-9)

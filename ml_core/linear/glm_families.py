@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BeforeValidator
-from scipy.special import expit, gammaln, xlogy
+from scipy.special import expit, gammaln, log_expit, xlogy
 
 from ml_core.arrays import Matrix, Vector
 from ml_core.distributions.base import Distribution
@@ -81,15 +81,15 @@ class Family(ABC):
         return eta
 
     @abstractmethod
-    def deviation(self, mean: Vector) -> Vector:
-        """(n,) standard deviation of a target at dispersion 1."""
+    def off(self, y: Vector, eta: Vector) -> Vector:
+        """(n,) y less its mean, over the standard deviation of a target at dispersion 1."""
 
     @abstractmethod
-    def deviance(self, y: Vector, mean: Vector) -> Vector:
+    def deviance(self, y: Vector, eta: Vector) -> Vector:
         """(n,) unit deviances, ≥ 0."""
 
     @abstractmethod
-    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
+    def pieces(self, y: Vector, eta: Vector, exposure: Vector) -> Matrix:
         """(n, k) what the log-likelihood sums."""
 
     @abstractmethod
@@ -115,14 +115,14 @@ class _Gaussian(Family):
     free_dispersion = True
     targets = "numbers"
 
-    def deviation(self, mean: Vector) -> Vector:
-        return np.ones_like(mean)
+    def off(self, y: Vector, eta: Vector) -> Vector:
+        return y - eta
 
-    def deviance(self, y: Vector, mean: Vector) -> Vector:
-        return np.square(y - mean)
+    def deviance(self, y: Vector, eta: Vector) -> Vector:
+        return np.square(y - eta)
 
-    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
-        return np.square(y - mean)[:, None]
+    def pieces(self, y: Vector, eta: Vector, exposure: Vector) -> Matrix:
+        return np.square(y - eta)[:, None]
 
     def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
         with np.errstate(divide="ignore"):
@@ -147,15 +147,18 @@ class _Poisson(Family):
         with np.errstate(over="ignore"):
             return np.exp(eta)
 
-    def deviation(self, mean: Vector) -> Vector:
-        return np.sqrt(mean)
+    def off(self, y: Vector, eta: Vector) -> Vector:
+        mean = self.mean(eta)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(y == mean, 0.0, (y - mean) / np.sqrt(mean))
 
-    def deviance(self, y: Vector, mean: Vector) -> Vector:
+    def deviance(self, y: Vector, eta: Vector) -> Vector:
+        mean = self.mean(eta)
         with np.errstate(divide="ignore", invalid="ignore"):
             return 2 * (np.where(y > 0, xlogy(y, y / mean), 0.0) - (y - mean))
 
-    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
-        count, rate = exposure * y, exposure * mean
+    def pieces(self, y: Vector, eta: Vector, exposure: Vector) -> Matrix:
+        count, rate = exposure * y, exposure * self.mean(eta)
         return (xlogy(count, rate) - rate - gammaln(count + 1))[:, None]
 
     def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
@@ -178,20 +181,22 @@ class _Binomial(Family):
     def mean(self, eta: Vector) -> Vector:
         return np.asarray(expit(eta))
 
-    def deviation(self, mean: Vector) -> Vector:
-        return np.sqrt(mean * (1 - mean))
+    def off(self, y: Vector, eta: Vector) -> Vector:
+        with np.errstate(over="ignore", invalid="ignore"):
+            below = np.where(y < 1, (1 - y) * np.exp(0.5 * eta), 0.0)
+            return np.where(y > 0, y * np.exp(-0.5 * eta), 0.0) - below
 
-    def deviance(self, y: Vector, mean: Vector) -> Vector:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            won = np.where(y > 0, xlogy(y, y / mean), 0.0)
-            return 2 * (won + np.where(y < 1, xlogy(1 - y, (1 - y) / (1 - mean)), 0.0))
+    def deviance(self, y: Vector, eta: Vector) -> Vector:
+        with np.errstate(invalid="ignore"):
+            won = np.where(y > 0, xlogy(y, y) - y * log_expit(eta), 0.0)
+            return 2 * (won + np.where(y < 1, xlogy(1 - y, 1 - y) - (1 - y) * log_expit(-eta), 0.0))
 
-    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
+    def pieces(self, y: Vector, eta: Vector, exposure: Vector) -> Matrix:
         won, lost = exposure * y, exposure * (1 - y)
         whole = np.round(won)  # y is a rounded quotient, and 49 (y/49) need not be y
         ways = gammaln(exposure + 1) - gammaln(whole + 1) - gammaln(exposure - whole + 1)
         counted = (np.abs(won - whole) <= 4 * EPS * exposure) & (exposure == np.round(exposure))
-        return (xlogy(won, mean) + xlogy(lost, 1 - mean) + np.where(counted, ways, 0.0))[:, None]
+        return (won * log_expit(eta) + lost * log_expit(-eta) + np.where(counted, ways, 0.0))[:, None]
 
     def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:
         return float(sums[0])
@@ -218,15 +223,15 @@ class _Gamma(Family):
     free_dispersion = True
     targets = "numbers above 0"
 
-    def deviation(self, mean: Vector) -> Vector:
-        return mean
+    def off(self, y: Vector, eta: Vector) -> Vector:
+        return y / self.mean(eta) - 1
 
-    def deviance(self, y: Vector, mean: Vector) -> Vector:
-        ratio = y / mean
+    def deviance(self, y: Vector, eta: Vector) -> Vector:
+        ratio = y / self.mean(eta)
         return 2 * (ratio - 1 - np.log(ratio))
 
-    def pieces(self, y: Vector, mean: Vector, exposure: Vector) -> Matrix:
-        ratio = y / mean
+    def pieces(self, y: Vector, eta: Vector, exposure: Vector) -> Matrix:
+        ratio = y / self.mean(eta)
         return np.stack([np.log(ratio) - ratio, np.log(y)], axis=1)
 
     def log_likelihood(self, sums: Vector, total: float, dispersion: float) -> float:

@@ -123,7 +123,7 @@ class FitPart:
     """What a report sums over the rows at unknowns v.
 
     Gradient, Hessian, Fisher's information, deviance, Pearson's χ², pieces of the likelihood, s ∂ℓ/∂η, the size of the
-    targets, the deviance from `constant`, the mean of the null model, and the pieces without weights.
+    targets, the deviance from `constant`, the predictor of the null model, and the pieces without weights.
     """
 
     frame: Frame
@@ -139,16 +139,16 @@ class FitPart:
         t, w = problem.y, problem.s
         information = replace(self.frame, loss=Squared()).over(X, y, s).second(self.v)[2] if self.family.relative else H
         eta = problem.predictor(self.v)
-        mean = self.family.mean(eta[:, 0])
+        at = eta[:, 0]
         r = w * problem.loss.gradient(eta, t)[:, 0]
         E = self.exposed.of(X)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            square = np.where(t == mean, 0.0, np.square((t - mean) / self.family.deviation(mean)))
-        pieces = self.family.pieces(t, mean, np.ones(len(t)) if E is None else E)
+        with np.errstate(over="ignore"):
+            square = np.square(self.family.off(t, at))
+        pieces = self.family.pieces(t, at, np.ones(len(t)) if E is None else E)
         summed, plain = (s / self.exposed.unit) @ pieces, pieces.sum(axis=0)
         null = float(w @ self.family.deviance(t, np.full(len(t), self.constant)))
         size = float(w.sum() if self.family.relative else w @ np.abs(t))
-        deviance = float(w @ self.family.deviance(t, mean))
+        deviance = float(w @ self.family.deviance(t, at))
         return Totals((g, H, information, deviance, float(w @ square), summed, float(r.sum()), size, null, plain))
 
 

@@ -43,7 +43,7 @@ def figures(
     frame: Frame, family: Family, exposed: Exposed, v: Vector, begin: Begin, precise: bool
 ) -> Steps[Figures]:
     """One pass over the rows, few more of `precise` gamma. Dispersion: Pearson's χ² over weight less parameters."""
-    constant = float(family.mean(frame.loss.start(np.array([begin.mean]), np.ones(1)))[0])
+    constant = float(frame.loss.start(np.array([begin.mean]), np.ones(1))[0])
     sums: Totals = yield FitPart(frame, family, exposed, v, constant)
     H = sums.each[2] + frame.penalty().second(v)[2]
     scale = _unit_diagonal(H)

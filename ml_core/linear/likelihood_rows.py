@@ -51,11 +51,9 @@ class Fitted:
 
     def residuals(self) -> tuple[Vector, Vector]:
         """Pearson's residuals and those of the deviance."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            off = np.where(self.target == self.mean, 0.0, (self.target - self.mean) / self.family.deviation(self.mean))
-            unit = np.maximum(self.family.deviance(self.target, self.mean), 0.0)
+        off, unit = self.family.off(self.target, self.eta), np.maximum(self.family.deviance(self.target, self.eta), 0.0)
         root = np.sqrt(self.exposure)
-        return root * off, np.sign(self.target - self.mean) * root * np.sqrt(unit)
+        return root * off, np.sign(off) * root * np.sqrt(unit)
 
 
 def put_rows(out: Diagnostics, f: Fitted, design: Callable[[slice], Matrix], covariance: Matrix) -> None:
