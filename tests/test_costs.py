@@ -71,3 +71,25 @@ def test_exposures_pay_for_the_copy_without_their_column() -> None:
     extra = exposed.cost(*X.shape).memory_bytes - plain.cost(*X.shape).memory_bytes
     assert extra == X.nbytes
     assert 0.9 * extra < peaks[1] - peaks[0] < extra + 8e6  # blocks of rows beside it
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_linear_machines_grow_as_columns_once_these_are_few_and_as_their_square_when_many(loss: str) -> None:
+    """What was measured on 20,000 rows: passes over the rows are most of a step until the product outgrows them."""
+    svm, n = find("soft_margin_svm").cls(loss=loss), 20_000
+    grows = [power(svm.cost(n, d).flops, svm.cost(n, 2 * d).flops) for d in (5, 20, 40, 150)]
+    assert grows == sorted(grows)
+    assert grows[0] < 0.7
+    assert 0.5 < grows[1] < 1.2
+    assert 1.5 < grows[3] < 2
+    assert power(svm.cost(n, 2000).flops, svm.cost(n, 4000).flops) == pytest.approx(1)
+    assert power(svm.cost(n, 50).flops, svm.cost(2 * n, 50).flops) == pytest.approx(1)
+    assert svm.cost(n, 20, 5).flops == pytest.approx(5 * svm.cost(n, 20, 2).flops)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(200, 3), (2000, 3), (2000, 40), (500, 150)])
+def test_an_interior_point_takes_about_twenty_steps(rows: int, columns: int) -> None:
+    r = np.random.default_rng(0)
+    X = r.normal(size=(rows, columns))
+    model: Any = find("soft_margin_svm").cls().fit(X, X[:, 0] + r.normal(size=rows) > 0)
+    assert 8 <= model.machines_[0].n_iter <= 30

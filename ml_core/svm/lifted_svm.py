@@ -23,7 +23,7 @@ from ml_core.solvers.kernel_rows import CACHE_BYTES
 from ml_core.svm.class_weights import class_factors
 from ml_core.svm.kernel_svm import Multiclass, Penalty, Scaled, Violation
 from ml_core.svm.linear_machines import LinearMachines
-from ml_core.svm.linear_solve import chosen
+from ml_core.svm.linear_solve import chosen, flops
 from ml_core.svm.machine import Solving
 
 BOUNDARY = {
@@ -94,7 +94,8 @@ class LiftedSVM(LinearMachines):
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
         """Of the linear machine in the lifted columns."""
         wide = self._transformer()._width(d)
-        return Cost(flops=50.0 * n * wide * wide * max(1, k - 1), memory_bytes=32.0 * n * wide)
+        each = flops(chosen("auto", False, n, wide), n, wide)
+        return Cost(flops=each * max(1, k - 1), memory_bytes=32.0 * n * wide)
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         d = X.shape[1]
