@@ -69,3 +69,36 @@ def test_an_absurd_width_is_refused_at_submission_with_its_count(client):
     assert answer.status_code == 422, answer.text
     assert "800,008 columns of 4" in answer.text
     assert "/estimator/params/frequencies" in answer.text
+
+
+def columns_of(client, data, estimator):
+    """The transformed rows of a table of x and z, and the names of their columns."""
+    model = fit(client, estimator=estimator, dataset=data, features=["x", "z"])
+    answer = client.post(f"/v1/models/{model['id']}/transform", json={"dataset": data}).json()
+    return np.array(answer["values"]), answer["columns"]
+
+
+def test_known_products_of_the_exact_maps(client):
+    """(x·z + c)² of (1, 2) and (3, -1), with its map's constants, and the widths that books print."""
+    data = client.post("/v1/datasets", content=b"x,z\n1.0,2.0\n3.0,-1.0\n").json()["id"]
+    for c, product in ((1.0, 4.0), (3.0, 16.0)):
+        Z, names = columns_of(client, data, spec("polynomial_kernel_features", degree=2, coef0=c))
+        assert Z[0] @ Z[1] == pytest.approx(product, rel=1e-14)
+        row = dict(zip(names, Z[0], strict=True))
+        assert sorted(row.values()) == pytest.approx(
+            sorted([1.0, 4.0, 2.0**0.5 * 2.0, (2 * c) ** 0.5, (2 * c) ** 0.5 * 2.0, c]), rel=1e-14)  # fmt: skip
+    for name, params, width in (("polynomial_features", {"degree": 3}, 9), ("quadric_lift", {}, 5),
+                                ("polynomial_features", {"degree": 2, "include_bias": True}, 6),
+                                ("axis_aligned_quadric_lift", {}, 4), ("parabolic_lift", {}, 3),
+                                ("trigonometric_features", {"frequencies": 4}, 20)):  # fmt: skip
+        assert columns_of(client, data, spec(name, **params))[0].shape == (2, width)
+
+
+def test_known_terms_of_the_gaussian_series(client):
+    """exp(-(0.8 + 0.3)²/2) by ten terms and by three, and the factor exp(-x²/2) x^m/√m! of each column."""
+    data = client.post("/v1/datasets", content=b"x\n0.8\n-0.3\n").json()["id"]
+    for terms, product in ((10, 0.54607442664), (3, 0.5475823)):
+        model = fit(client, estimator=spec("gaussian_taylor_features", terms=terms), dataset=data, features=["x"])
+        Z = np.array(client.post(f"/v1/models/{model['id']}/transform", json={"dataset": data}).json()["values"])
+        assert Z[0] @ Z[1] == pytest.approx(product, abs=1e-11 if terms == 10 else 5e-8)
+        assert Z[0, 2] == pytest.approx(np.exp(-0.32) * 0.64 / 2**0.5)

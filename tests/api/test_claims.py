@@ -152,3 +152,29 @@ def test_folds_of_labels_have_a_verdict(client, penguins):
                 features=["bill_length_mm", "bill_depth_mm"], encoding={"missing": "drop_rows"},
                 validation={"method": "k_fold", "k": 5})  # fmt: skip
     assert model["metrics"]["verdict"]["code"] == "fitting"
+
+
+ODDS = [float(np.log(p / (1 - p))) for p in (0.8, 0.3, 0.6)]
+LOSSES: list[Any] = [  # function, arguments, part of the answer, value
+    ("tukey_loss", {"prediction": [2.0, 9.0], "y": [0.0, 0.0], "c": 4.685}, "value", [1.6576631, 3.6582042]),
+    ("huber_loss", {"prediction": [2.0], "y": [0.0], "delta": 1.345}, "value", [1.7854875]),
+    ("huber_loss", {"prediction": [2.0, -3.0], "y": [0.0, 0.0], "delta": 1e9}, "value", [2.0, 4.5]),
+    ("logistic_loss", {"scores": [0.8, 0.3, 0.6], "y": [1, 0, 1], "given": "probabilities"}, "mean", 0.3635480),
+    ("logistic_loss", {"scores": ODDS, "y": [1, 0, 1]}, "mean", 0.3635480),
+    ("probability_rmse", {"prediction": [0.8, 0.3, 0.6], "y": [1.0, 0.0, 1.0]}, "value", 0.3109126),
+    ("epsilon_insensitive_loss", {"prediction": [2.0, -0.5], "y": [0.0, 0.0], "epsilon": 0.0}, "value", [2.0, 0.5]),
+    ("perceptron_loss", {"scores": [-2.0, 1.0], "y": [1, 1], "positive": 1}, "value", [2.0, 0.0]),
+    ("zero_one_loss", {"prediction": ["a", "b", "a"], "y": ["a", "a", "b"]}, "mean", 2 / 3),
+    ("p_norm_loss", {"prediction": [[3.0, -4.0]], "y": [[0.0, 0.0]], "p": "inf"}, "value", [4.0]),
+    ("residual_sum_of_squares", {"prediction": [1.0, 3.0], "y": [0.0, 1.0]}, "value", 5.0),
+    ("sum_of_squared_errors", {"prediction": [1.0, 3.0], "y": [0.0, 1.0]}, "value", 2.5),
+    ("max_cost", {"loss": "absolute", "prediction": [1.0, 3.0], "y": [0.0, 1.0]}, "gradient", [0.0, 1.0]),
+    ("l2_penalty", {"w": [1.0, -2.0, 5.0], "intercept": 2}, "value", 5.0),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "part", "value"), LOSSES)
+def test_known_losses_costs_and_penalties(name, arguments, part, value, client):
+    answer = client.post(f"/v1/functions/{name}", json=arguments)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["result"][part] == pytest.approx(value, abs=5e-8)
