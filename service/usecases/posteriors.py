@@ -20,7 +20,8 @@ MAX_DRAWS = 10_000_000
 def distributions(model: Loaded, estimator: Any, X: np.ndarray, notes: list[str], body: Mapping[str, Any]) -> Json:
     """The posterior document for encoded rows; Unsupported, TooLarge."""
     batch = estimator.posterior(X)
-    out: Json = {"model": model.id, "distributions": batch.to_json(body.get("level", 0.9)), "warnings": notes}
+    told = batch.to_json(body.get("level", 0.9))
+    out: Json = {"model": model.id, "distributions": told, "warnings": [*notes, *undefined(told)]}
     joint = batch
     if body.get("joint"):
         if not hasattr(estimator, "joint_posterior"):
@@ -34,6 +35,17 @@ def distributions(model: Loaded, estimator: Any, X: np.ndarray, notes: list[str]
         draws = joint.sample(body["samples"], generator(body.get("seed", 0)))
         out["samples"] = plain(draws[:, 0] if body.get("joint") else draws)
     return out
+
+
+def undefined(told: list[Json]) -> list[str]:
+    """Why figures of some distributions are null, in one sentence, where there are such."""
+    lacking = [[name for name, v in one.items() if "None" in str(v)] for one in told]
+    names = dict.fromkeys(name for row in lacking for name in row)
+    if not names:
+        return []
+    return [f"{', '.join(names)}: null in {sum(map(bool, lacking))} of {len(told)} distributions, because the scale is "
+            "infinite or there is no such moment: no degrees of freedom are left, or the training rows do not "
+            "determine this row"]  # fmt: skip
 
 
 def bounded(numbers: int) -> None:

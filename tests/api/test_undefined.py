@@ -43,3 +43,11 @@ def test_shares_in_place_of_successes_are_told(client):
     binomial = spec("generalized_linear_model", family="binomial", exposure=1)
     model = fit(client, estimator=binomial, dataset=dataset, target="share", features=["x", "trials"])
     assert "fractional_counts" in [w["code"] for w in model["warnings"]]
+
+
+def test_distributions_without_a_scale_say_why(client):
+    dataset = client.post("/v1/datasets", content=b"x,z,y\n1,2,3\n2,5,4\n").json()["id"]
+    model = fit(client, estimator=spec("linear_regression"), dataset=dataset, target="y")
+    answer = client.post(f"/v1/models/{model['id']}/posterior", json={"rows": [{"x": 1, "z": 2}]}).json()
+    assert answer["distributions"][0]["standard_deviation"] is None
+    assert [text for text in answer["warnings"] if "standard_deviation" in text and "degrees of freedom" in text]
