@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,16 @@ def test_the_hessian_of_softmax_at_zero_is_one_gram_matrix_times_the_curvature_o
     Z = P.standardised()
     want = np.kron(Z.T @ Z, np.eye(2) / 3)
     np.testing.assert_allclose(P.second(P.zero())[2], want, rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_standardised_rows_are_one_copy(intercept: bool) -> None:
+    P = LinearObjective(X, LABELS.astype(float), np.ones(len(X)), Softmax(3), fit_intercept=intercept)
+    tracemalloc.start()
+    Z = P.standardised()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.05 * Z.nbytes
+    np.testing.assert_array_equal(Z[:, :20], (X - P.columns.mean) / P.columns.scale)
+    assert Z.shape[1] == 20 + intercept
+    assert (Z[:, 20:] == 1).all()

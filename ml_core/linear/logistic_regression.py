@@ -45,8 +45,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     one score, the log-odds of the second class; K classes: ℓ = log Σₖ e^ηₖ - η_y, with K score vectors that sum to 0
     (`full`) or class 0 held at 0 (`reference`); only differences are determined, and the two agree in their
     probabilities when alpha = 0. Convex. Without a penalty there is no minimum when the classes are separable: the fit
-    then stops, says so, and names a separating direction. Newton O(n d² K²) per Hessian, few of them; columns are
-    standardised inside, answers are in the units given.
+    then stops, says so, and names a separating direction; that search copies X once. Newton O(n d² K²) per Hessian, few
+    of them; columns are standardised inside, answers are in the units given.
 
     Weights repeat rows, or are precisions, which count as one row on average: the same fit, other errors and criteria.
     `decision_function` is the log-odds minus that of `threshold` for two classes. `separation_` is none, quasi or
@@ -105,11 +105,12 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         self.random_state = random_state
 
     def cost(self, n: int, d: int, k: int = 1) -> Cost:
-        """About four passes with Hessian and ten without."""
+        """About four passes with Hessian and ten without; a search for separation copies X, beside margins."""
         q = max(1, k - 1)
         p = (d + 1) * q
+        copied = 0.0 if self.alpha > 0 or p > MOST_UNKNOWNS else 8.0 * n * (d + 1 + 6 * (q + 1))
         flops = 2.0 * n * d * d * q * (q + 1) + 40.0 * n * d * q + 2.0 * p**3
-        return Cost(flops=flops, memory_bytes=80.0 * p * p + 8.0 * n)
+        return Cost(flops=flops, memory_bytes=80.0 * p * p + 8.0 * n + copied)
 
     def _fit(self, X: Matrix, y: Codes, s: Vector) -> None:
         self._weigh(np.bincount(y, s, len(self.classes_)))

@@ -158,8 +158,10 @@ class LinearObjective:
 
     def standardised(self) -> Matrix:
         """Z̃ (n, D), a copy of all rows in standardised columns, 1 last with an intercept."""
-        Z = (self.X - self.columns.mean) / self.columns.scale
-        return np.hstack([Z, np.ones((len(Z), 1))]) if self.fit_intercept else Z
+        Z, d = np.ones((len(self.X), self.shape[0])), self.X.shape[1]
+        np.subtract(self.X, self.columns.mean, out=Z[:, :d])
+        Z[:, :d] /= self.columns.scale
+        return Z
 
     def value_gradient(self, v: Vector) -> tuple[float, Vector]:
         """f and its gradient, flat."""
