@@ -143,3 +143,15 @@ def test_deviance_counts_rows_whose_fitted_share_rounds_to_one(family: str) -> N
     assert report.summary["deviance"] == pytest.approx(2 * s @ loss, rel=1e-12)
     assert report.summary["log_likelihood"] == pytest.approx(-s @ loss, rel=1e-12)
     assert report.summary["pearson_chi2"] == pytest.approx(s @ np.exp(np.where(y > 0, -eta, eta)), rel=1e-9)
+
+
+def test_profiles_of_rows_that_weigh_far_apart_are_found_or_told() -> None:
+    r = np.random.default_rng(13)
+    X, s = r.normal(size=(40, 3)), 10.0 ** r.uniform(-6, 6, 40)
+    X[:, 2] = X[:, 0] + 1e-6 * X[:, 2]
+    params = {"penalty": "firth"}
+    y = X[:, 0] + r.logistic(size=40) > 0
+    model: Any = build({"algorithm": "penalized_logistic_regression", "params": params}).fit(X, y, s)
+    table = model.diagnostics(X, y, s).tables["coefficients"]
+    z, reason = table.columns.index("z"), table.columns.index("reason")
+    assert all((row[z] is None) == (row[reason] is not None) for row in table.rows)

@@ -110,7 +110,9 @@ def _table(design: FirthDesign, v: Vector, label: str, profiled: bool) -> Table:
         entry = wald(float(c @ v), float(c @ cov @ c), reason, vif=vif[j], unit=unit[j])
         if reason is None and profiled and not constant:
             z, p, low, high = _profile(design.objective, c, v, entry[1] / unit[j])
-            entry[2:6] = z, p, unit[j] * low, unit[j] * high
+            found = np.isfinite(z)
+            entry[2:6] = (z, p, unit[j] * low, unit[j] * high) if found else [None] * 4
+            entry[-1] = None if found else "the profile of the likelihood was not found"
         out.append([label, "intercept" if j == d else j, *entry])
     return Table(COLUMNS, out)
 

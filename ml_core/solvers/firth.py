@@ -107,10 +107,19 @@ class Firth:
 
 
 def _root(gap: Callable[[float], float], guess: float) -> float:
-    """The t > 0 with gap(t) = 0, gap(0) < 0: doubled until it is passed, then Brent's method."""
-    low, high = 0.0, guess
+    """The t > 0 with gap(t) = 0, gap(0) < 0: doubled until it is passed, then Brent's method.
+
+    A fit found again from elsewhere differs by rounding, so that the ends keep the signs they were taken for.
+    """
+    low, high, known = 0.0, guess, {0.0: -1.0}
+
+    def once(t: float) -> float:
+        if t not in known:
+            known[t] = gap(t)
+        return known[t]
+
     for _ in range(BRACKETS):
-        if gap(high) >= 0:
-            return float(brentq(gap, low, high, xtol=CLOSE * high, rtol=CLOSE))
+        if once(high) >= 0:
+            return float(brentq(once, low, high, xtol=CLOSE * high, rtol=CLOSE))
         low, high = high, 2.0 * high
     return np.inf
