@@ -17,6 +17,7 @@ from ml_core.distributions.normal import MultivariateNormal, Normal
 from ml_core.distributions.student import MultivariateStudentT, StudentT
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.linear import bayesian_inference
+from ml_core.linear.linear_sums import fast_sums
 from ml_core.linear.unknown_noise import UnknownNoise, learn
 from ml_core.numerics.triangle import Triangle
 from ml_core.params import Intercept, MaxIter, RealMatrix, RealVector, Tol
@@ -122,6 +123,9 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
 
     def _sums(self, X: Matrix, y: Vector, s: Vector) -> Triangle:
         return Triangle.of(np.column_stack([X, y]), s)
+
+    def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
+        self._solve(fast_sums(X, y, s, intercept=True).triangle)
 
     def _solve(self, seen: Triangle) -> None:
         """Everything is a function of the sums, so an updated model equals one fitted to all rows."""

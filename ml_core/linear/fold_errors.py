@@ -9,6 +9,7 @@ import numpy as np
 from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import clone
+from ml_core.linear.linear_sums import fast_sums
 from ml_core.parallel import ordered_map
 from ml_core.selection.splits import Split, parts_of
 
@@ -27,7 +28,7 @@ def fold_errors(m: PenalisedSquares, X: Matrix, y: Vector | Matrix, s: Vector) -
         train, test = split
         part: PenalisedSquares = clone(m)  # type: ignore[assignment]
         part.choose_alpha, part.notices_ = "given", []
-        part._learn(part._fast_sums(X[train], y[train], s[train]), None)
+        part._learn(fast_sums(X[train], y[train], s[train], m.fit_intercept), None)
         found, share, out = part._shrinkage(), float(s[train].sum() / s.sum()), np.zeros(len(grid))
         for i, alpha in enumerate(grid.tolist()):
             progress.tick(i, len(grid), "penalties")

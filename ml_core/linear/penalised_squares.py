@@ -14,19 +14,16 @@ from ml_core.certificates import Diagnostics
 from ml_core.errors import InvalidData, InvalidParameter, Issue
 from ml_core.linear import squares_report
 from ml_core.linear.fold_errors import fold_errors
-from ml_core.linear.linear_sums import LinearSums, sums_of_normal
+from ml_core.linear.linear_sums import LinearSums, fast_sums
 from ml_core.linear.squares_report import Press, PressPart
 from ml_core.params import RealVector
 from ml_core.selection.left_out import copies, left_out
-from ml_core.solvers.normal_equations import solve_normal
 from ml_core.solvers.shrinkage import Shrinkage
 from ml_core.sums import Additive, Census, Passes
 from ml_core.validation import check_squares
 
 PATH = 10.0 ** np.arange(-4.0, 4.5, 0.5)
 LARGEST = 1e90
-FAST_ENTRIES = 4096
-"""Cells from which a well-conditioned table is seen through its Gram matrix."""
 ChooseAlpha = Annotated[
     Literal["given", "leave_one_out", "gcv", "cross_validation"],
     Field(description="Use alpha, or the best of alphas by an error."),
@@ -74,17 +71,8 @@ class PenalisedSquares(Additive, Weighted, MultiOutput, Regressor):
     def _sums(self, X: Matrix, y: Vector | Matrix, s: Vector) -> LinearSums:
         return LinearSums.of(X, y, s, self.fit_intercept)
 
-    def _fast_sums(self, X: Matrix, y: Vector | Matrix, s: Vector) -> LinearSums:
-        """Through the Gram matrix, where the condition of the columns allows it."""
-        if X.size > FAST_ENTRIES and len(X) > X.shape[1] + 1:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                fit = solve_normal(X, y.reshape(len(X), -1), s, intercept=self.fit_intercept)
-            if fit is not None:
-                return sums_of_normal(fit, y, s, self.fit_intercept)
-        return self._sums(X, y, s)
-
     def _fit(self, X: Matrix, y: Vector | Matrix, s: Vector) -> None:
-        self._learn(self._fast_sums(X, y, s), None)
+        self._learn(fast_sums(X, y, s, self.fit_intercept), None)
         if self.choose_alpha == "leave_one_out":
             self._pick(PressPart.of(self)(X, y, s))
         if self.choose_alpha == "cross_validation":
