@@ -225,7 +225,7 @@ def test_evidence_chooses_alpha_from_any_start(K: int, parametrization: Any) -> 
     q = 1 if K == 2 else K - 1
     C = np.linalg.inv(H)
     told = 3 * q - alpha * np.trace(C[: 3 * q, : 3 * q])
-    size = np.square(plain._contract()[0]).sum()
+    size = np.square(plain._independent()[0]).sum()
     assert alpha == pytest.approx(told / size, rel=1e-6)
 
     def evidence(a: float) -> float:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ml_core.linear.bayesian_linear_regression import BayesianLinearRegression
+from ml_core.registry import build
 
 DIGITS = 50
 
@@ -47,3 +48,40 @@ def test_evidence_is_maximised_far_from_zero(far, scale, target, intercept):
     halves = BayesianLinearRegression(hyperparameters="evidence", fit_intercept=intercept).fit(X[:10], y[:10])
     halves.update(X[10:], y[10:])
     np.testing.assert_allclose(halves.coef_, m.coef_, rtol=1e-6, atol=1e-6 * np.abs(m.coef_).max())
+
+
+CLASSIFIERS = [
+    ("logistic_regression", {"alpha": 0.5}), ("softmax_regression", {"alpha": 0.5}), ("one_vs_rest", {}),
+    ("one_vs_one", {}), ("penalized_logistic_regression", {"alpha": 0.5}), ("bayesian_logistic_regression", {}),
+    ("penalized_logistic_regression", {"penalty": "l1"}), ("penalized_logistic_regression", {"penalty": "firth"}),
+    ("soft_margin_svm", {}), ("least_squares_classifier", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "params"), CLASSIFIERS, ids=lambda v: str(v) if isinstance(v, str) else "")
+def test_scores_do_not_see_an_exact_shift(name, params):
+    """Whole numbers, and the same beyond a million million: both tables are exact."""
+    rng = np.random.default_rng(8)
+    X = rng.integers(-20, 21, (120, 3)).astype(float)
+    classes = 2 if params.get("penalty") in ("l1", "firth") or name in ("logistic_regression", "soft_margin_svm") else 3
+    y = np.digitize(X @ [1.0, -0.5, 0.3] + 12 * rng.normal(size=120), [0.0, 8.0][: classes - 1])
+    far = X + 2.0**40
+    here, there = (build({"algorithm": name, "params": params}).fit(A, y) for A in (X, far))
+    np.testing.assert_allclose(there.decision_function(far), here.decision_function(X), rtol=1e-6, atol=1e-6)
+    if hasattr(here, "predict_proba"):
+        np.testing.assert_allclose(there.predict_proba(far), here.predict_proba(X), rtol=1e-6, atol=1e-6)
+
+
+RISKS = [("linear", "absolute"), ("logistic", "logistic"), ("logistic", "squared")]
+
+
+@pytest.mark.parametrize(("function", "loss"), RISKS)
+def test_risks_do_not_see_an_exact_shift(function, loss):
+    rng = np.random.default_rng(8)
+    X = rng.integers(-20, 21, (120, 3)).astype(float)
+    y = X @ [0.1, -0.05, 0.03] + rng.normal(size=120)
+    if function == "logistic":
+        y = (y > 0).astype(float)
+    params, far = {"function": function, "loss": loss}, X + 2.0**40
+    here, there = (build({"algorithm": "empirical_risk_minimizer", "params": params}).fit(A, y) for A in (X, far))
+    np.testing.assert_allclose(there.predict(far), here.predict(X), rtol=1e-5, atol=1e-5)

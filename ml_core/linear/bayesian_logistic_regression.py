@@ -65,9 +65,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
     tags = ("parametric", "discriminative", "low_capacity", "linear", "probabilistic", "bayesian")
 
     alpha_: Annotated[float, "precision of each slope's prior, in use"]
-    center_: Annotated[Vector, "(d,) the point around which scores are computed"]
     scale_: Annotated[Vector, "(d,) units of the slopes in root_"]
-    offset_: Annotated[Vector, "(q,) independent scores at center_"]
     root_: Annotated[Matrix, "(D q, D q) R, covariance R Rᵀ of the q scores' slopes times scale_, and of offset_"]
 
     def __init__(
@@ -137,7 +135,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
             problem = (yield from learned()).penalty()
             if not evidence:
                 return
-            told, size = determined(problem, self.root_), float(np.square(self._contract()[0]).sum())
+            told, size = determined(problem, self.root_), float(np.square(self._independent()[0]).sum())
             if told <= UNTOLD * self.coef_.size or size == 0:
                 self._note("no_slope", f"the rows tell of no slope: alpha grew to {self.alpha_:.3g}", "give alpha")
                 return
@@ -165,7 +163,7 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
             raise InvalidData(f"columns {listed(used)} separate the classes, and with alpha = 0 nothing bounds the "
                               "weights: there is no posterior; set alpha > 0")  # fmt: skip
         frame = self._frame(columns)
-        v = frame.penalty().pack(*self._contract())
+        v = frame.penalty().pack(*self._independent())
         H: Matrix = (yield PrecisionPart(frame, v)).each[0] + frame.penalty().second(v)[2]
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), np.finfo(float).tiny))
         values, Q = np.linalg.eigh(H * scale[:, None] * scale)
@@ -176,15 +174,14 @@ class BayesianLogisticRegression(HasPosterior, HasParameterPosterior, Samples, L
             raise InvalidData(f"these rows do not tell columns {names} apart, and with alpha = 0 nothing else does: "
                               "there is no posterior; set alpha > 0, or drop columns")  # fmt: skip
         self.root_ = scale[:, None] * Q / np.sqrt(values)
-        self.center_, self.scale_ = columns.mean, columns.scale
-        self.offset_ = v.reshape(frame.penalty().shape)[-1] if self.fit_intercept else np.zeros(frame.loss.width)
+        self.scale_ = columns.scale
         return frame
 
     def _moments(self, X: Matrix) -> tuple[Matrix, np.ndarray]:
         """Means (n, q) of the independent scores, and roots (n, q, D q) of their covariances."""
-        W, _ = self._contract()
-        Z = X - self.center_
-        mean = Z @ W.T + self.offset_
+        W, b, at = self._independent()
+        Z = X - at
+        mean = Z @ W.T + b
         Z = Z / self.scale_
         if self.fit_intercept:
             Z = np.hstack([Z, np.ones((len(Z), 1))])

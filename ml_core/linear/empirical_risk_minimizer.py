@@ -56,6 +56,8 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
     basis_: Annotated[Any, "the monomials, for a polynomial"]
     coef_: Annotated[Vector, "(d,) slopes of the columns, or of the monomials"]
     intercept_: Annotated[float, "value of wᵀx + b at x = 0"]
+    center_: Annotated[Vector, "(d,) the point around which wᵀx + b is computed"]
+    offset_: Annotated[float, "value of wᵀx + b at center_"]
     objective_: Annotated[float, "cost plus penalty"]
     starts_: Annotated[list[float], "objective of each start"]
     n_iter_: Annotated[int, "steps of the solver, over all starts"]
@@ -102,6 +104,7 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
             with naming.use(self._names(X.shape[1])):
                 self.model_.fit(Z, y, sample_weight=s)
             self.coef_, self.intercept_ = self.model_.coef_, float(self.model_.intercept_)
+            self.center_, self.offset_ = np.zeros(len(self.coef_)), self.intercept_
             self.notices_ += self.model_.notices_
             self.starts_, self.n_iter_ = [], int(getattr(self.model_, "n_iter_", 1))
         else:
@@ -172,7 +175,8 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
         self.starts_, self.n_iter_ = found.values, found.n_iter
         first = int(self.fit_intercept)
         self.coef_ = D.basis @ found.w[first:] / D.scale
-        self.intercept_ = (float(found.w[0]) if first else 0.0) - float(D.mean @ self.coef_)
+        self.center_, self.offset_ = D.mean, float(found.w[0]) if first else 0.0
+        self.intercept_ = self.offset_ - float(D.mean @ self.coef_)
         self._say(found)
 
     def _say(self, found: Found) -> None:
@@ -187,12 +191,12 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
     def _predict(self, X: Matrix) -> Vector:
         if self.model_ is not None:
             return np.asarray(self.model_.predict(self._columns(X)))
-        eta = self._columns(X) @ self.coef_ + self.intercept_
+        eta = (self._columns(X) - self.center_) @ self.coef_ + self.offset_
         return np.asarray(expit(eta) if self.function == "logistic" else eta)
 
     def _standard(self, D: StandardDesign) -> Vector:
         w = D.basis.T @ (self.coef_ * D.scale)
-        b = self.intercept_ + float(D.mean @ self.coef_)
+        b = self.offset_ + float((D.mean - self.center_) @ self.coef_)
         return np.concatenate([[b], w]) if self.fit_intercept else w
 
     def _objective(self, Z: Matrix, y: Vector, s: Vector) -> float:

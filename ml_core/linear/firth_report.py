@@ -48,15 +48,14 @@ class FirthDesign:
         return np.vstack([np.hstack([first, slopes]), last])
 
     def unpack(self, v: Vector) -> tuple[Vector, float]:
-        """Slopes (d,) and intercept in the units of X."""
-        raw = self.rows() @ v
-        return raw[:-1], float(raw[-1]) if self.columns.intercept else 0.0
+        """Slopes (d,) in the units of X, and the log-odds at the mean of the columns; without intercept 0."""
+        return (self.rows() @ v)[:-1], float(v[0]) if self.columns.intercept else 0.0
 
     def pack(self, w: Vector, b: float) -> Vector:
         """The way back."""
         c = self.columns
         inner = c.basis.T @ (w * c.scale)
-        return np.concatenate([[b + float(c.mean @ w)], inner]) if c.intercept else inner
+        return np.concatenate([[b], inner]) if c.intercept else inner
 
     def lost(self) -> np.ndarray:
         """(d,) whether other slopes fit as well."""

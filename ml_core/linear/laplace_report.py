@@ -40,7 +40,7 @@ class PrecisionPart:
 def put_posterior(out: Diagnostics, m: BayesianLogisticRegression, frame: Frame) -> Steps[None]:
     """Evidence, effective parameters, the table of the posterior, and the precision recomputed from the rows."""
     problem = frame.penalty()
-    v = problem.pack(*m._contract())
+    v = problem.pack(*m._independent())
     H, loss = (yield PrecisionPart(frame, v)).each
     penalty, _, curvature = problem.second(v)
     H = H + curvature

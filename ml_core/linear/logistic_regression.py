@@ -66,6 +66,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
 
     coef_: Annotated[Matrix, "(1, d) or (K, d) slopes, log-odds per feature unit"]
     intercept_: Annotated[Vector, "(1,) or (K,) log-odds at x = 0"]
+    center_: Annotated[Vector, "(d,) the point around which log-odds are computed"]
+    offset_: Annotated[Vector, "(1,) or (K,) log-odds at center_"]
     class_weight_: Annotated[Vector, "(K,) factor on the weight of each class's rows"]
     alpha_: Annotated[float, "penalty in use, on the scale of the sum of losses"]
     n_iter_: Annotated[int, "steps of the solver"]
@@ -155,7 +157,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     def _store(self, found: Solution, problem: LinearObjective, unit: float) -> None:
         self.solution_ = replace(found, trace=[unit * f for f in found.trace])
         self.n_iter_ = max(1, self.solution_.n_iter)
-        self.coef_, self.intercept_ = self._expand(*problem.unpack(self.solution_.w))
+        self._keep(*problem.unpack(self.solution_.w, problem.columns.mean), problem.columns.mean)
 
     def _weigh(self, shares: np.ndarray) -> None:
         """Class weights and the penalty, of the weight of each class's rows (K,)."""
@@ -197,9 +199,8 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     def _separation(self, problem: LinearObjective, v: Vector, reach: float) -> Separation:
         """Looked for only once some score exceeds `reach`, by programs of at most MOST_UNKNOWNS unknowns."""
         nothing = self._nothing(problem)
-        if self.alpha_ > 0 or nothing.direction.size > MOST_UNKNOWNS:
-            return nothing
-        if np.abs(problem.predictor(v)).max() < reach:
+        idle = self.alpha_ > 0 or nothing.direction.size > MOST_UNKNOWNS
+        if idle or np.abs(problem.predictor(v)).max() < reach:
             return nothing
         codes, hint = problem.y.astype(np.int64), self._differences(problem, v)
         return separation(problem.standardised(), codes, len(self.classes_), hint)
@@ -212,10 +213,9 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     def _note_findings(self, problem: LinearObjective, found: Separation) -> None:
         self._keep_separation(problem, found, "the coefficients would grow without bound; the fit stopped at a finite "
                               "point", "set alpha > 0 (a penalty), take penalty firth of penalized_logistic_regression")
-        solution = self.solution_
-        if not solution.converged and self.separation_ == "none":
-            self._note_short(f"{self.solver} stopped after {solution.n_iter} steps ({solution.reason})",
-                             "raise max_iter, or use solver newton")  # fmt: skip
+        if not self.solution_.converged and self.separation_ == "none":
+            stopped = f"{self.solver} stopped after {self.solution_.n_iter} steps ({self.solution_.reason})"
+            self._note_short(stopped, "raise max_iter, or use solver newton")
         constant = np.flatnonzero(problem.columns.constant).tolist()
         if constant and self.fit_intercept and not problem.penalize_bias:
             self._note("constant_column", f"columns {listed(constant)} are constant; beside an intercept their slope "
@@ -239,14 +239,16 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         K = len(self.classes_)
         return np.ones((1, 1)) if K == 2 else Softmax(K, self.parametrization).basis
 
-    def _expand(self, W: Matrix, b: Vector) -> tuple[Matrix, Vector]:
-        return np.ascontiguousarray(self._basis() @ W), self._basis() @ b
+    def _keep(self, W: Matrix, b: Vector, at: Vector) -> None:  # independent scores; far from 0 `at` keeps digits
+        self.coef_, self.offset_ = np.ascontiguousarray(self._basis() @ W), self._basis() @ b
+        self.center_ = at if self.fit_intercept else np.zeros(len(at))
+        self.intercept_ = self.offset_ - self.coef_ @ self.center_
 
-    def _contract(self) -> tuple[Matrix, Vector]:
-        return self._basis().T @ self.coef_, self._basis().T @ self.intercept_
+    def _independent(self) -> tuple[Matrix, Vector, Vector]:
+        return self._basis().T @ self.coef_, self._basis().T @ self.offset_, self.center_
 
     def _linear(self, X: Matrix) -> Matrix:
-        return X @ self.coef_.T + self.intercept_
+        return (X - self.center_) @ self.coef_.T + self.offset_
 
     def _scores(self, X: Matrix) -> Matrix | Vector:
         eta = self._linear(X)
@@ -271,7 +273,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         unit = self._copy(float(problem.s.sum()), len(problem.s))
         out = answered(self._report(problem.columns, unit), lambda part: part(X, y, s))
         if self.separation_ == "none" and len(problem.y) == len(y):
-            put_class_rows(out, problem.in_units_of(unit), problem.pack(*self._contract()),
+            put_class_rows(out, problem.in_units_of(unit), problem.pack(*self._independent()),
                            precise=self.weight_kind == "precision")  # fmt: skip
         return out
 
@@ -288,7 +290,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
 
     def _report(self, columns: Columns, unit: float) -> Steps[Diagnostics]:
         frame, labels = self._frame(columns).in_units_of(unit), [str(c) for c in self.classes_]
-        v = frame.penalty().pack(*self._contract())
+        v = frame.penalty().pack(*self._independent())
         out = yield from report(frame, v, labels, self.separation_)
         out.summary |= {"iterations": self.solution_.n_iter, "converged": int(self.solution_.converged)}
         put_run(out, self.solution_)

@@ -110,7 +110,7 @@ class PenalizedLogisticRegression(LogisticRegression):
     def _fit_sparse(self, problem: Sparse) -> None:
         found, end = prox_newton(problem, tol=float(self.tol), max_iter=int(self.max_iter))
         self.solution_, self.n_iter_ = replace(found, solver="prox_newton"), max(1, found.n_iter)
-        self.coef_, self.intercept_ = end.w[None], np.array([end.b - float(problem.centre @ end.w)])
+        self._keep(end.w[None], np.array([end.b - problem.beyond @ end.w]), problem.centre)
         if not found.converged and end.value - end.dual > GAP * abs(end.value):
             self._note_short(f"prox_newton stopped after {found.n_iter} steps ({found.reason})",
                              "raise max_iter or tol")  # fmt: skip
@@ -119,7 +119,7 @@ class PenalizedLogisticRegression(LogisticRegression):
         found = replace(design.fit(float(self.tol), int(self.max_iter)), solver="lbfgs")
         self.solution_, self.n_iter_ = found, max(1, found.n_iter)
         w, b = design.unpack(found.w)
-        self.coef_, self.intercept_ = w[None], np.array([b])
+        self._keep(w[None], np.array([b]), design.columns.mean)
         if not found.converged:
             self._note_short(f"lbfgs stopped after {found.n_iter} steps ({found.reason})")
         lost = np.flatnonzero(design.lost()).tolist()
@@ -129,7 +129,7 @@ class PenalizedLogisticRegression(LogisticRegression):
 
     def _look_for_separation(self, problem: LinearObjective) -> None:
         """Whether the likelihood alone would have no maximum, by programs of at most MOST_UNKNOWNS unknowns."""
-        hint = self._differences(problem, problem.pack(self.coef_, self.intercept_))
+        hint = self._differences(problem, problem.pack(*self._independent()))
         found = Separation("none", np.zeros_like(hint))
         if hint.size <= MOST_UNKNOWNS:
             found = separation(problem.standardised(), problem.y.astype(np.int64), 2, hint)
@@ -165,7 +165,7 @@ class PenalizedLogisticRegression(LogisticRegression):
         return FirthDesign.of(A, t, weight / self._copy(float(weight.sum()), len(t)), self.fit_intercept)
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
-        label, w, b = str(self.classes_[1]), self.coef_[0], float(self.intercept_[0])
+        label, w, b = str(self.classes_[1]), self.coef_[0], float(self.offset_[0])
         if self.penalty == "l2":
             return super()._diagnose(X, y, s)
         if self.penalty == "l1":

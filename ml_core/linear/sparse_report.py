@@ -22,9 +22,10 @@ def sparse_report(
 ) -> Diagnostics:
     """Likelihood, duality gap, each column's condition, the slopes and, if asked for, the path of penalties.
 
+    `b` is the log-odds at `problem.centre`.
     Likelihoods count a weight of `unit` as one row; penalties and the objective stay on the scale of the weights.
     """
-    at = problem.at(w, b + float(problem.centre @ w))
+    at = problem.at(w, b + float(problem.beyond @ w))
     total = float(problem.s.sum())
     loss = at.value - problem.penalty.value(w)
     constant = problem.loss.start(problem.y, problem.s) if problem.fit_intercept else np.zeros(1)
@@ -43,7 +44,8 @@ def sparse_report(
         Certificate("optimality", float((off / spread).max(initial=0.0)) / total, 1e-6,
                     "largest violation of a column's condition |pull| ≤ alpha, per unit of weight and deviation"),
     ]  # fmt: skip
-    terms: list[tuple[str | int, float]] = [("intercept", b)] if problem.fit_intercept else []
+    bias = b - float(problem.centre @ w)
+    terms: list[tuple[str | int, float]] = [("intercept", bias)] if problem.fit_intercept else []
     terms += [(j, float(w[j])) for j in range(len(w))]
     out.tables["coefficients"] = Table(COLUMNS, [[label, t, *wald(v, np.nan, "penalised")] for t, v in terms])
     if path_length:

@@ -127,19 +127,19 @@ class LinearObjective:
                                fit_intercept=self.fit_intercept, columns=self.columns,
                                penalize_bias=self.penalize_bias)  # fmt: skip
 
-    def pack(self, W: Matrix, b: Vector) -> Vector:
-        """Slopes (q, d) and intercepts (q,) in the units of X → flat unknowns."""
+    def pack(self, W: Matrix, b: Vector, at: Vector | float = 0.0) -> Vector:
+        """Slopes (q, d) in the units of X and predictors (q,) at the point `at` (d,) → flat unknowns."""
         V = W.T * self.columns.scale[:, None]
-        return np.vstack([V, b + W @ self.columns.mean]).ravel() if self.fit_intercept else V.ravel()
+        return np.vstack([V, b + W @ (self.columns.mean - at)]).ravel() if self.fit_intercept else V.ravel()
 
-    def unpack(self, v: Vector) -> tuple[Matrix, Vector]:
-        """Flat unknowns → slopes (q, d), intercepts (q,) in the units of X; a constant column's is 0 if b is free."""
+    def unpack(self, v: Vector, at: Vector | float = 0.0) -> tuple[Matrix, Vector]:
+        """The way back; the slope of a constant column is 0 if b is free."""
         d = self.X.shape[1]
         V = v.reshape(self.shape)
         idle = (self.columns.constant[:, None] > 0) & (not self.penalize_bias)
         slopes = np.where(idle, 0.0, V[:d] / self.columns.scale[:, None])
         W = np.ascontiguousarray(slopes.T)
-        return W, V[d] - W @ self.columns.mean if self.fit_intercept else np.zeros(len(W))
+        return W, V[d] - W @ (self.columns.mean - at) if self.fit_intercept else np.zeros(len(W))
 
     @cached_property
     def to_raw(self) -> Matrix:

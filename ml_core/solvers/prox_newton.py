@@ -90,8 +90,13 @@ class Sparse:
 
     @property
     def centre(self) -> Vector:
-        """(d,) means in the units of the table: where `State.b` is the predictor."""
-        return np.asarray(self.shift + self.mean)
+        """(d,) a point close to the means, in the units of the table."""
+        return self.shift if self.shift.any() else self.mean
+
+    @property
+    def beyond(self) -> Vector:
+        """(d,) the means less `centre`: exact where their sum is not a double."""
+        return self.mean if self.shift.any() else np.zeros(len(self.mean))
 
     @property
     def penalty(self) -> Penalty:

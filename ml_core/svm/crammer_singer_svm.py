@@ -50,6 +50,7 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
 
     coef_: Annotated[Matrix, "(K, d) slopes of each class's score"]
     intercept_: Annotated[Vector, "(K,) scores at x = 0"]
+    offset_: Annotated[Vector, "(K,) scores at center_"]
     dual_: Annotated[Matrix, "(n, K) α of the rows of positive weight"]
     center_: Annotated[Vector, "(d,) subtracted from the columns; 0 unless scaled"]
     scale_: Annotated[Vector, "(d,) the columns are divided by; 1 unless scaled"]
@@ -92,7 +93,8 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
                                seed=int(self.random_state))  # fmt: skip
         W = found.alpha.T @ Z
         self.coef_ = np.ascontiguousarray(W[:, :d] / self.scale_)
-        self.intercept_ = (W[:, -1] if self.fit_intercept else np.zeros(K)) - self.coef_ @ self.center_
+        self.offset_ = W[:, -1] if self.fit_intercept else np.zeros(K)
+        self.intercept_ = self.offset_ - self.coef_ @ self.center_
         self.dual_, self.n_iter_ = found.alpha, found.n_iter
         self.dual_trace_, self.gap_trace_ = np.array(found.trace), np.array(found.gaps)
         if found.violation > self.tol:
@@ -105,13 +107,13 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         return np.column_stack([Z, np.ones(len(X))]) if self.fit_intercept else Z
 
     def _scores(self, X: Matrix) -> Matrix | Vector:
-        F = X @ self.coef_.T + self.intercept_
+        F = (X - self.center_) @ self.coef_.T + self.offset_
         return F if F.shape[1] > 2 else F[:, 1] - F[:, 0]
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
         W = self.coef_ * self.scale_
         if self.fit_intercept:
-            W = np.column_stack([W, self.intercept_ + self.coef_ @ self.center_])
+            W = np.column_stack([W, self.offset_])
         F, cap = self._design(X) @ W.T, self.C * s * self.class_weight_[y]
         own = F[np.arange(len(F)), y]
         other = np.where(np.arange(F.shape[1]) == y[:, None], -np.inf, F).max(axis=1)
