@@ -22,7 +22,8 @@ from ml_core.svm.duals import classification
 from ml_core.svm.machine import LOW_RANK, Machine, Solving, machine_of
 
 Solver = Literal["auto", "interior_point", "newton", "decomposition", "dual_coordinate_descent"]
-NEWTON_COLUMNS = 1000
+DIRECT_COLUMNS = 1000
+"""Columns up to which linear systems in them are solved: descent may take 100,000 rounds where many rows overlap."""
 NEWTON_STEPS = 200
 
 
@@ -31,8 +32,8 @@ def chosen(solver: Solver, squared: bool, n: int, d: int) -> Solver:
     if solver != "auto":
         return solver
     if squared:
-        return "newton" if d <= NEWTON_COLUMNS else "dual_coordinate_descent"
-    if d <= LOW_RANK:
+        return "newton" if d <= DIRECT_COLUMNS else "dual_coordinate_descent"
+    if d <= (LOW_RANK if n <= DENSE else DIRECT_COLUMNS):
         return "interior_point"
     return "decomposition" if n <= DENSE else "dual_coordinate_descent"
 
