@@ -14,6 +14,7 @@ from ml_core.registry import algorithms, build
 from service.usecases.updates import _after_update
 
 ABLE = [name for name, entry in algorithms().items() if hasattr(entry.cls, "update") and hasattr(entry.cls, "forget")]
+ROW_BY_ROW = [name for name, e in algorithms().items() if hasattr(e.cls, "update") and not hasattr(e.cls, "forget")]
 BINARY = ("bernoulli_naive_bayes", "beta_bernoulli", "multinomial_naive_bayes", "one_hot_encoder")
 
 
@@ -38,6 +39,12 @@ def test_an_update_is_certified_by_its_undoing(name: str) -> None:
     assert [(c.name, c.holds) for c in out.certificates] == [("learned_rows_leave", True)]
     out, _ = _after_update(new, new, rows)
     assert out.certificates[0].holds == (name == "one_hot_encoder")  # whose rows brought no level
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+def test_rows_learned_one_by_one_are_not_judged_by_the_new_ones_alone(name: str) -> None:
+    out, _ = _after_update(*learned(name))
+    assert [c.name for c in out.certificates if not c.holds] == []
 
 
 def test_what_cannot_be_undone_is_told_and_stands(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from ml_core import progress
 from ml_core.arrays import Matrix, Vector
 from ml_core.base import SQUARES, Cost, Regressor
 from ml_core.capabilities import Updates, Weighted
-from ml_core.certificates import Certificate, Diagnostics, Table
+from ml_core.certificates import Certificate, Diagnostics, Notice, Table
 from ml_core.errors import InvalidParameter, Issue
 from ml_core.numerics.column_moments import column_moments
 from ml_core.params import Intercept, Seed
@@ -183,11 +183,15 @@ class LeastMeanSquares(Updates, Weighted, Regressor):
             "r2": 1 - mse / spread if spread > 0 else None, "first_step": self.step_, "last_step": last,
             "step_bound": self._bound(M, s), "rows_seen": self.seen_,
         })  # fmt: skip
-        excess = (mse - least) / spread if spread > 0 else 0.0
-        out.certificates = [
-            Certificate("excess_error", excess, 0.05, "error above that of least squares, as a share of the variance"),
-            Certificate("last_step", last / self._bound(M, s), 1.0, "last step over the bound of safe ones"),
-        ]  # fmt: skip
+        out.certificates = [Certificate("last_step", last / self._bound(M, s), 1.0,
+                                        "last step over the bound of safe ones")]  # fmt: skip
+        if self.seen_ <= self.epochs * len(X):
+            excess = (mse - least) / spread if spread > 0 else 0.0
+            out.certificates.append(Certificate("excess_error", excess, 0.05, "error above that of least squares, as a "
+                                                "share of the variance"))  # fmt: skip
+        else:
+            out.warnings.append(Notice("rows_learned_before", "rows learned before are not at hand: these alone say "
+                                       "nothing of the distance to least squares", "diagnose all rows"))  # fmt: skip
         terms = ["intercept", *range(len(self.coef_))][0 if self.fit_intercept else 1 :]
         values = [self.intercept_, *self.coef_.tolist()][0 if self.fit_intercept else 1 :]
         why = "iterates keep the noise of their steps: no classical errors"
