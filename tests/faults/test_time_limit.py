@@ -36,12 +36,14 @@ def limited(served: Served, rows: int, algorithm: str, **params: Any) -> tuple[d
     return job, served.http.get(f"/v1/models/{made['id']}").json()
 
 
-@pytest.mark.parametrize(("algorithm", "params"), [
-    ("gaussian_process_classification", {"n_restarts": 100, "tol": 1e-12}),
-    ("logistic_regression", {"solver": "sgd", "alpha": 1e-3, "tol": 1e-300, "max_iter": 10_000_000}),
+@pytest.mark.parametrize(("algorithm", "rows", "params"), [
+    ("gaussian_process_classification", 500, {"n_restarts": 100, "tol": 1e-12}),
+    ("logistic_regression", 150, {"solver": "sgd", "alpha": 1e-3, "tol": 1e-300, "max_iter": 10_000_000}),
 ], ids=["gp", "sgd"])  # fmt: skip
-def test_a_search_that_would_last_is_answered_in_time(served: Served, algorithm: str, params: dict[str, Any]) -> None:
-    job, model = limited(served, 150, algorithm, **params)
+def test_a_search_that_would_last_is_answered_in_time(
+    served: Served, algorithm: str, rows: int, params: dict[str, Any]
+) -> None:
+    job, model = limited(served, rows, algorithm, **params)
     assert job["state"] == "succeeded", job["error"]
     told = {w["code"]: w["message"] for w in model["warnings"]}
     assert "speed of the machine" in told["time_budget"]
