@@ -211,6 +211,19 @@ def test_levels_nobody_has_seen_are_treated_column_by_column() -> None:
     assert held_out.matrix({**new, "s": category("new")})[0].tolist() == [[0, 0, 0, -1, 0, 0, 0]]
 
 
+def test_a_reference_has_no_column_of_its_own() -> None:
+    table = {"k": category("u", "w", "v"), "two": category("a", "b", "b"), "one": category("c", "c", "c")}
+    encoder = fit_encoder(table, Encoding(categorical="reference", unknown_level="ignore"))
+    assert encoder.names == ["k=v", "k=w", "two=b", "one"]
+    assert encoder.matrix(table)[0].tolist() == [[0, 0, 0, 0], [0, 1, 1, 0], [1, 0, 1, 0]]
+    new = {"k": category("new"), "two": category("new"), "one": category("new")}
+    assert encoder.matrix(new)[0].tolist()[0][:3] == [0, 0, 0]
+    by_record = [{"k": "v", "two": "a", "one": "c"}, {"k": "new", "two": "b", "one": "c"}]
+    assert encode(encoder, by_record)[0].tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+    with pytest.raises(InvalidData, match="1001 distinct values in reference encoding"):
+        fit_encoder({"k": category(*[f"v{i}" for i in range(MAX_LEVELS + 1)])}, Encoding(categorical="reference"))
+
+
 def test_many_levels_are_refused_with_their_number_and_taken_as_ordinals() -> None:
     table = {"k": category(*[f"v{i:04d}" for i in range(MAX_LEVELS + 1)])}
     with pytest.raises(InvalidData, match=r"1001 distinct .*/encoding/columns/k/categorical = ord"):

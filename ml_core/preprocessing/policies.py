@@ -10,7 +10,8 @@ from ml_core.errors import Issue, pointer
 
 ColumnType = Literal["number", "integer", "boolean", "category", "text", "date", "datetime"]
 Missing = Literal["error", "drop_rows", "mean", "median", "most_frequent", "indicator"]
-Categorical = Literal["one_hot", "ordinal", "error"]
+Categorical = Literal["one_hot", "reference", "ordinal", "error"]
+INDICATED = ("one_hot", "reference")
 UnknownLevel = Literal["error", "ignore"]
 Scale = Literal["none", "standard", "min_max", "whiten"]
 DateForm = Literal["epoch", "parts", "cyclic"]

@@ -54,6 +54,7 @@ class Feature:
     type: str
     levels: tuple[str, ...] = ()
     one_hot: bool = False
+    reference: bool = False
     fill: float | str | None = None
     indicator: bool = False
     missing: str | None = None
@@ -74,11 +75,16 @@ class Feature:
         """Names of the matrix columns."""
         if self.date != ("epoch",):
             base = moment_names(self.name, self.type, self.date)
-        elif self.one_hot and len(self.levels) != 2:
-            base = [f"{self.name}={level}" for level in self.levels]
+        elif self.one_hot:
+            base = [f"{self.name}={level}" for level in self.levels[self.first :]]
         else:
-            base = [f"{self.name}={self.levels[1]}" if self.one_hot else self.name]
+            base = [self.name]
         return [*base, f"{self.name} is missing"] if self.indicator else base
+
+    @property
+    def first(self) -> int:
+        """The first level with an indicator of its own: of two levels, or beside a reference, the second."""
+        return int(self.reference or len(self.levels) == 2)
 
     @cached_property
     def width(self) -> int:
@@ -93,15 +99,15 @@ class Feature:
     def block(self, numbers: Vector, missing: np.ndarray) -> Matrix:
         """(n, width) columns from numbers or level codes (n,), -1 being a level to ignore.
 
-        Such a level has no indicator, of two levels it is the first, and among ordinals it is -1 (0 in models of
-        earlier versions).
+        Such a level has no indicator, beside a reference or of two levels it is the first, and among ordinals it is -1
+        (0 in models of earlier versions).
         """
-        if self.one_hot and len(self.levels) != 2:
-            out = (numbers[:, None] == np.arange(len(self.levels))).astype(np.float64)
+        if self.one_hot:
+            out = (numbers[:, None] == np.arange(self.first, len(self.levels))).astype(np.float64)
         elif self.date != ("epoch",):
             out = moment_columns(numbers, self.type, self.date)
         else:
-            own = not self.levels or (len(self.levels) > 1 and not self.one_hot and self.unknown_level is not None)
+            own = not self.levels or (len(self.levels) > 1 and self.unknown_level is not None)
             out = (numbers if own else np.maximum(numbers, 0.0))[:, None]
         return np.hstack([out, missing[:, None].astype(np.float64)]) if self.indicator else out
 

@@ -19,7 +19,7 @@ from ml_core.errors import InvalidData, Issue, pointer
 from ml_core.numerics.triangle import Triangle
 from ml_core.preprocessing.column_scale import ColumnScale
 from ml_core.preprocessing.number_columns import gaps_and_mean, lie, spread_over
-from ml_core.preprocessing.policies import LEVELLED, MOMENTS, UNFILLED, ColumnType, Encoding
+from ml_core.preprocessing.policies import INDICATED, LEVELLED, MOMENTS, UNFILLED, ColumnType, Encoding
 from ml_core.preprocessing.table import Column, Feature, Table, TableEncoder
 from ml_core.preprocessing.whitening import Whitening
 
@@ -170,7 +170,8 @@ def _feature(name: str, facts: Facts, encoding: Encoding) -> Feature:
         return replace(bare, fill=facts.fill if fills else None, date=date)
     levels = _levels(name, facts, policy)
     return replace(
-        bare, levels=levels, one_hot=policy.categorical == "one_hot" and len(levels) > 1,
+        bare, levels=levels, one_hot=policy.categorical in INDICATED and len(levels) > 1,
+        reference=policy.categorical == "reference",
         fill=max(levels, key=lambda v: facts.counts[v]) if fills else None, unknown_level=policy.unknown_level,
     )  # fmt: skip
 
@@ -179,9 +180,9 @@ def _levels(name: str, facts: Facts, policy: Encoding) -> tuple[str, ...]:
     if policy.categorical == "error":
         raise InvalidData(
             f"column {name!r} is {facts.type} and encoding.categorical is 'error'",
-            [Issue(pointer("features", name), "categorical", "exclude it or choose one_hot or ordinal")],
+            [Issue(pointer("features", name), "categorical", "exclude it or choose one_hot, reference or ordinal")],
         )
-    most = MAX_LEVELS if policy.categorical == "one_hot" else MAX_ORDINALS
+    most = MAX_LEVELS if policy.categorical in INDICATED else MAX_ORDINALS
     if len(facts.counts) > most:
         raise too_many_levels(name, f"{len(facts.counts)}", policy)
     return tuple(sorted(facts.counts))
@@ -189,7 +190,7 @@ def _levels(name: str, facts: Facts, policy: Encoding) -> tuple[str, ...]:
 
 def too_many_levels(name: str, count: str, policy: Encoding) -> InvalidData:
     """The refusal of a column with more levels than an encoding takes."""
-    one_hot = policy.categorical == "one_hot"
+    one_hot = policy.categorical in INDICATED
     ordinal = f", take {pointer('encoding', 'columns', name, 'categorical')} = ordinal (at most {MAX_ORDINALS})"
     most, advice = (MAX_LEVELS, ordinal) if one_hot else (MAX_ORDINALS, "")
     advice = f"exclude it{advice}, or group its rare levels before the upload"

@@ -63,12 +63,14 @@ class Encoding(Strict):
     categorical: Categorical = Field(
         "one_hot",
         description="Category and text columns: a 0/1 column per level (one for two levels; at most 1,000 levels), "
+        "such columns of all levels but the first (reference: what unpenalised fits need for standard errors), "
         "ordinal codes in the order of the levels (at most 10,000), or refuse. Of forests, one_hot suits "
         "columns of few levels, ordinal may suit those of many (docs/encoding.md).",
     )
     unknown_level: UnknownLevel = Field(
         "error",
-        description="A level never seen in training; ignored, it has no indicator (of two levels it is the first) and "
+        description="A level never seen in training; ignored, it has no indicator (of two levels, or beside a "
+        "reference, it is the first) and "
         "the ordinal code -1. In validation folds it is always ignored.",
     )
     scale: Scale = Field(

@@ -8,7 +8,7 @@ from typing import Any
 
 from ml_core.certificates import Notice
 from ml_core.preprocessing.moments import moment_names
-from ml_core.preprocessing.policies import LEVELLED, MOMENTS, Encoding
+from ml_core.preprocessing.policies import INDICATED, LEVELLED, MOMENTS, Encoding
 from ml_core.preprocessing.table import TableEncoder
 from ml_core.preprocessing.table_fit import MAX_LEVELS
 from service.errors import Invalid, Issue
@@ -43,7 +43,7 @@ def width(asked: Json | None, record: Json, features: Sequence[str]) -> int:
     out = 0
     for name in features:
         kind, policy = columns[name]["type"], encoding.column(name)
-        if kind in LEVELLED and policy.categorical == "one_hot":
+        if kind in LEVELLED and policy.categorical in INDICATED:
             out += min(columns[name]["distinct"], MAX_LEVELS)
         else:
             out += len(moment_names(name, kind, policy.date)) if kind in MOMENTS else 1
@@ -60,7 +60,7 @@ def schema(encoder: TableEncoder) -> list[Json]:
 def _done(encoder: TableEncoder, f: Any) -> Json:
     out: Json = {"missing": encoder.missing_of(f), "fill": f.fill}
     if f.type in LEVELLED:
-        out |= {"categorical": "one_hot" if f.one_hot else "ordinal",
+        out |= {"categorical": "reference" if f.reference else "one_hot" if f.one_hot else "ordinal",
                 "unknown_level": f.unknown_level or encoder.unknown_level}  # fmt: skip
     if f.type in MOMENTS:
         out["date"] = _form(f.date)

@@ -68,7 +68,8 @@ QUESTION = [{"a": 1.0, "b": 0.5, "whole": 3, "k": "red", "yes": True},
             {"a": 9.0, "b": -2.0, "whole": 0, "k": "blue", "yes": False}]  # fmt: skip
 
 
-@pytest.mark.parametrize("encoding", [{}, {"scale": "standard"}, {"scale": "min_max", "categorical": "ordinal"}])
+@pytest.mark.parametrize("encoding", [{}, {"scale": "standard"}, {"scale": "min_max", "categorical": "ordinal"},
+                                      {"categorical": "reference"}])
 @pytest.mark.parametrize("weights", [None, "w"])
 def test_in_chunks_is_in_memory(client, encoding, weights):
     data = upload(client, table())
