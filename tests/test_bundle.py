@@ -226,3 +226,18 @@ def test_distribution_is_read_before_anything_else_was_imported() -> None:
     model = BetaBernoulli().fit((X > 0).astype(float))
     again = opened(saved(model.parameter_posterior()))
     np.testing.assert_array_equal(again["p"].alpha, model.alpha_)
+
+
+def test_linear_scores_of_earlier_versions_stay() -> None:
+    """They were stored with the score at 0, without a centre."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=60), [-0.5, 0.5])
+    for name, params in (("softmax_regression", {"alpha": 1.0}), ("crammer_singer_svm", {}),
+                         ("empirical_risk_minimizer", {"function": "logistic", "loss": "squared"})):  # fmt: skip
+        model = build({"algorithm": name, "params": params})
+        model.fit(X, (y > 0).astype(float) if name.startswith("empirical") else y)
+        method = "predict" if name.startswith("empirical") else "decision_function"
+        now = getattr(model, method)(X)
+        del vars(model)["offset_"]
+        np.testing.assert_allclose(getattr(model, method)(X), now, rtol=1e-9, atol=1e-9)

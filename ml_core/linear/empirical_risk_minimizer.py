@@ -191,7 +191,9 @@ class EmpiricalRiskMinimizer(Weighted, Regressor):
     def _predict(self, X: Matrix) -> Vector:
         if self.model_ is not None:
             return np.asarray(self.model_.predict(self._columns(X)))
-        eta = (self._columns(X) - self.center_) @ self.coef_ + self.offset_
+        near = "offset_" in vars(self)  # models of earlier versions have the value at 0 alone
+        Z = self._columns(X) - (self.center_ if near else 0.0)
+        eta = Z @ self.coef_ + (self.offset_ if near else self.intercept_)
         return np.asarray(expit(eta) if self.function == "logistic" else eta)
 
     def _standard(self, D: StandardDesign) -> Vector:

@@ -67,7 +67,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     coef_: Annotated[Matrix, "(1, d) or (K, d) slopes, log-odds per feature unit"]
     intercept_: Annotated[Vector, "(1,) or (K,) log-odds at x = 0"]
     center_: Annotated[Vector, "(d,) the point around which log-odds are computed"]
-    offset_: Annotated[Vector, "(1,) or (K,) log-odds at center_"]
+    offset_: Annotated[Vector, "(q,) independent scores at center_"]
     class_weight_: Annotated[Vector, "(K,) factor on the weight of each class's rows"]
     alpha_: Annotated[float, "penalty in use, on the scale of the sum of losses"]
     n_iter_: Annotated[int, "steps of the solver"]
@@ -199,8 +199,7 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
     def _separation(self, problem: LinearObjective, v: Vector, reach: float) -> Separation:
         """Looked for only once some score exceeds `reach`, by programs of at most MOST_UNKNOWNS unknowns."""
         nothing = self._nothing(problem)
-        idle = self.alpha_ > 0 or nothing.direction.size > MOST_UNKNOWNS
-        if idle or np.abs(problem.predictor(v)).max() < reach:
+        if self.alpha_ > 0 or nothing.direction.size > MOST_UNKNOWNS or np.abs(problem.predictor(v)).max() < reach:
             return nothing
         codes, hint = problem.y.astype(np.int64), self._differences(problem, v)
         return separation(problem.standardised(), codes, len(self.classes_), hint)
@@ -240,15 +239,16 @@ class LogisticRegression(Weighted, HasProba, Scores, Classifier):
         return np.ones((1, 1)) if K == 2 else Softmax(K, self.parametrization).basis
 
     def _keep(self, W: Matrix, b: Vector, at: Vector) -> None:  # independent scores; far from 0 `at` keeps digits
-        self.coef_, self.offset_ = np.ascontiguousarray(self._basis() @ W), self._basis() @ b
-        self.center_ = at if self.fit_intercept else np.zeros(len(at))
-        self.intercept_ = self.offset_ - self.coef_ @ self.center_
+        self.coef_, self.offset_, self.center_ = np.ascontiguousarray(self._basis() @ W), b, at
+        self.intercept_ = self._basis() @ b - self.coef_ @ at
 
     def _independent(self) -> tuple[Matrix, Vector, Vector]:
-        return self._basis().T @ self.coef_, self._basis().T @ self.offset_, self.center_
+        return self._basis().T @ self.coef_, self.offset_, self.center_
 
     def _linear(self, X: Matrix) -> Matrix:
-        return (X - self.center_) @ self.coef_.T + self.offset_
+        if "offset_" not in vars(self):  # a model of an earlier version
+            return X @ self.coef_.T + self.intercept_
+        return (X - self.center_) @ self.coef_.T + self._basis() @ self.offset_
 
     def _scores(self, X: Matrix) -> Matrix | Vector:
         eta = self._linear(X)

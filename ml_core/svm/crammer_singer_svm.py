@@ -107,7 +107,8 @@ class CrammerSingerSVM(Weighted, Scores, Classifier):
         return np.column_stack([Z, np.ones(len(X))]) if self.fit_intercept else Z
 
     def _scores(self, X: Matrix) -> Matrix | Vector:
-        F = (X - self.center_) @ self.coef_.T + self.offset_
+        near = "offset_" in vars(self)  # models of earlier versions have the scores at 0 alone
+        F = (X - self.center_) @ self.coef_.T + self.offset_ if near else X @ self.coef_.T + self.intercept_
         return F if F.shape[1] > 2 else F[:, 1] - F[:, 0]
 
     def _diagnose(self, X: Matrix, y: Codes, s: Vector) -> Diagnostics:
