@@ -54,13 +54,13 @@ class Feature:
     type: str
     levels: tuple[str, ...] = ()
     one_hot: bool = False
-    reference: bool = False
     fill: float | str | None = None
     indicator: bool = False
     missing: str | None = None
     unknown_level: str | None = None
     scale: str | None = None
     date: tuple[str, ...] = ("epoch",)
+    reference: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
