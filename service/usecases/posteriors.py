@@ -39,13 +39,18 @@ def distributions(model: Loaded, estimator: Any, X: np.ndarray, notes: list[str]
 
 def undefined(told: list[Json]) -> list[str]:
     """Why figures of some distributions are null, in one sentence, where there are such."""
-    lacking = [[name for name, v in one.items() if "None" in str(v)] for one in told]
+    lacking = [[name for name, v in one.items() if _null(v)] for one in told]
     names = dict.fromkeys(name for row in lacking for name in row)
     if not names:
         return []
     return [f"{', '.join(names)}: null in {sum(map(bool, lacking))} of {len(told)} distributions, because the scale is "
             "infinite or there is no such moment: no degrees of freedom are left, or the training rows do not "
             "determine this row"]  # fmt: skip
+
+
+def _null(value: Any) -> bool:
+    """Whether a null stands in a JSON value."""
+    return value is None or (isinstance(value, list) and any(map(_null, value)))
 
 
 def bounded(numbers: int) -> None:

@@ -51,3 +51,12 @@ def test_distributions_without_a_scale_say_why(client):
     answer = client.post(f"/v1/models/{model['id']}/posterior", json={"rows": [{"x": 1, "z": 2}]}).json()
     assert answer["distributions"][0]["standard_deviation"] is None
     assert [text for text in answer["warnings"] if "standard_deviation" in text and "degrees of freedom" in text]
+
+
+def test_a_class_called_none_is_no_null(client):
+    text = "x,y\n" + "\n".join(f"{i},{['Nones', 'Some'][i % 3 == 0]}" for i in range(30)) + "\n"
+    data = client.post("/v1/datasets", content=text.encode()).json()["id"]
+    model = fit(client, estimator=spec("bayesian_logistic_regression"), dataset=data, target="y")
+    answer = client.post(f"/v1/models/{model['id']}/posterior", json={"rows": [{"x": 3}]}).json()
+    assert answer["distributions"][0]["family"] == "categorical"
+    assert answer["warnings"] == []
