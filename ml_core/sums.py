@@ -84,10 +84,13 @@ class Additive(Updates, Forgets):
         self._solve(self._sums(*args))  # type: ignore[attr-defined]
 
     def _update(self, *args: Any) -> None:
-        self._again(self.sums_.merge(self._sums(*args)))  # type: ignore[attr-defined]
+        self._again(self._known().merge(self._sums(*args)))  # type: ignore[attr-defined]
 
     def _forget(self, *args: Any) -> None:
-        self._again(self.sums_.subtract(self._sums(*args)))  # type: ignore[attr-defined]
+        self._again(self._known().subtract(self._sums(*args)))  # type: ignore[attr-defined]
+
+    def _known(self) -> Any:
+        return self.sums_
 
     def _again(self, sums: Any) -> None:
         before = vars(self).copy()

@@ -22,6 +22,7 @@ from ml_core.kernels import RBFKernel
 from ml_core.preprocessing.standard_scaler import StandardScaler
 from ml_core.registry import build, spec_of
 from ml_core.solvers.base import Solution
+from ml_core.statistics import Moments
 from tests.rows import Row, all_rows
 
 X = np.random.default_rng(0).normal(size=(20, 3))
@@ -241,3 +242,21 @@ def test_linear_scores_of_earlier_versions_stay() -> None:
         now = getattr(model, method)(X)
         del vars(model)["offset_"]
         np.testing.assert_allclose(getattr(model, method)(X), now, rtol=1e-9, atol=1e-9)
+
+
+def test_bayesian_sums_of_earlier_versions_learn_and_forget() -> None:
+    """They were stored as means and scatter."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 3)) + 5.0
+    y = X @ [1.0, -2.0, 0.5] + rng.normal(size=80)
+    old, whole = (build({"algorithm": "bayesian_linear_regression"}) for _ in range(2))
+    old.fit(X[:60], y[:60])
+    first = old.coef_.copy()
+    old.sums_ = Moments.of(np.column_stack([X, y])[:60])
+    old.update(X[60:], y[60:])
+    np.testing.assert_allclose(old.coef_, whole.fit(X, y).coef_, rtol=1e-9)
+    old.forget(X[60:], y[60:])
+    np.testing.assert_allclose(old.coef_, first, rtol=1e-9)
+    again = build({"algorithm": "bayesian_linear_regression"}).fit(X, y)
+    again.sums_ = Moments.of(np.column_stack([X, y]))
+    np.testing.assert_allclose(again.forget(X[60:], y[60:]).coef_, first, rtol=1e-9)

@@ -124,6 +124,9 @@ class BayesianLinearRegression(Additive, Weighted, HasJointPosterior, HasParamet
     def _sums(self, X: Matrix, y: Vector, s: Vector) -> Triangle:
         return Triangle.of(np.column_stack([X, y]), s)
 
+    def _known(self) -> Triangle:  # models of earlier versions hold the scatter itself
+        return self.sums_ if isinstance(self.sums_, Triangle) else Triangle.of_scatter(self.sums_)
+
     def _fit(self, X: Matrix, y: Vector, s: Vector) -> None:
         self._solve(fast_sums(X, y, s, intercept=True).triangle)
 

@@ -25,7 +25,7 @@ from ml_core.arrays import Matrix, Vector
 from ml_core.bundle import portable
 from ml_core.errors import InvalidData
 from ml_core.numerics.singular import lengths
-from ml_core.statistics import EPS, UNSEEN, left_over, two_sum
+from ml_core.statistics import EPS, UNSEEN, Moments, left_over, two_sum
 
 LEAST_SHARE = 1e-11
 """Information about a direction, relative to what was, below which forgetting leaves nothing but rounding."""
@@ -62,6 +62,15 @@ class Triangle:
         D -= rest
         D *= np.sqrt(s)[:, None]
         return cls(total, len(A), *two_sum(A[0], shift + rest), top, reduced(D))
+
+    @classmethod
+    def of_scatter(cls, m: Moments) -> Triangle:
+        """Of moments, with the digits that their scatter has; O(k³)."""
+        size = np.sqrt(np.diag(m.scatter))
+        unit = np.where(size > 0, size, 1.0)
+        values, V = np.linalg.eigh(m.scatter / unit / unit[:, None])
+        root = reduced(np.sqrt(np.maximum(values, 0.0))[:, None] * V.T) * unit
+        return cls(m.total, m.rows, m.mean, m.rest, np.abs(m.mean) + size, root)
 
     def merge(self, other: Triangle) -> Triangle:
         """Of both sets of rows."""
